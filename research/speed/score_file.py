@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lpfuse.frames import TableModel
+from lpfuse_cli.fitting import fit_table
 from lpfuse_cli.scoring import load_model, score_file
 from lpfuse_cli.tables import read_table
 from research.common.memory import peak_of
@@ -76,7 +76,7 @@ def table(rng: np.random.Generator, rows: int, anomalies: int) -> pl.DataFrame:
 
 
 def fit(frame: pl.DataFrame, path: Path) -> None:
-    TableModel.fit(frame, label="state", normal="ok").save(path)
+    fit_table(frame, label="state", normal="ok").save(path)
 
 
 def apart(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -87,10 +87,10 @@ def apart(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def detectors_alone(path: Path, data: Path) -> float:
     model = load_model(path)
-    X = model.numbers(read_table(data))
+    X = model.preparation_.rows_of(read_table(data))
     start = perf_counter()
     for first in range(0, len(X), CHUNK):
-        model.fused.detector_scores(X[first : first + CHUNK])
+        model.detector_scores(X[first : first + CHUNK])
     return perf_counter() - start
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lpfuse.frames import TableModel
+from lpfuse_cli.fitting import fit_table, fuse_table
 from lpfuse_cli.scoring import load_model, score_file
 from lpfuse_cli.watch import watch
 from research.common.machine import environment
@@ -68,10 +68,10 @@ def prepared(folder: Path, name: str, rows: int) -> tuple[Path, Path]:
         return table(rng, n, 0).drop("state")
 
     if name == MODELS[0]:
-        TableModel.fuse(make(5_000)).save(model)
+        fuse_table(make(5_000)).save(model)
     else:
         detectors = ["gmm", "histogram"] if name == MODELS[1] else None
-        TableModel.fit(make(TRAINING), detectors=detectors).save(model)
+        fit_table(make(TRAINING), detectors=detectors).save(model)
     with data.open("wb") as file:
         for first in range(0, rows, 500_000):
             part = make(min(500_000, rows - first))

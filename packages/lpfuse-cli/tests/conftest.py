@@ -1,13 +1,13 @@
 import pytest
 
 from helpers.pumps import DETECTORS, pumps
-from lpfuse.frames import TableModel
+from lpfuse_cli.fitting import fit_table
 
 
 @pytest.fixture(scope="session")
 def pump_model():
     """Fitted to pumps; tests must not change it."""
-    return TableModel.fit(pumps(), label="state", normal="ok", detectors=DETECTORS)
+    return fit_table(pumps(), label="state", normal="ok", detectors=DETECTORS)
 
 
 @pytest.fixture(scope="session")
@@ -23,5 +23,5 @@ def small_model_file(tmp_path_factory):
     """Of three columns and the label, in a file."""
     path = tmp_path_factory.mktemp("small") / "pumps.lpfuse"
     frame = pumps().select("bar", "flow", "kind", "state")
-    TableModel.fit(frame, label="state", normal="ok", detectors=DETECTORS).save(path)
+    fit_table(frame, label="state", normal="ok", detectors=DETECTORS).save(path)
     return path

@@ -18,8 +18,8 @@ from lpfuse._format import MISSING, per_cent, per_cent_range, quote, readable, s
 from lpfuse._validation.params import counted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.rows import places_in_training
+from lpfuse.ensemble.summary import requested_rate, threshold_ranks
 from lpfuse.frames import TablePreparation
-from lpfuse.frames.table_detector import requested_rate, threshold_ranks
 from lpfuse.threshold import THRESHOLD_RULES
 from lpfuse.threshold.offsets import TAIL, share_interval
 
@@ -541,15 +541,15 @@ def rows_with_gaps(model: Any, rows: Any, X: Any) -> tuple[Mask, Mask]:
 
     Parameters
     ----------
-    model : FusedDetector or TableModel
+    model : FusedDetector
         Of tables, a text that the training did not hold counts as missing.
     rows, X : data frame, array or data frame
         Rows as they were given, and as the fused detector takes them.
     """
-    if hasattr(model, "fused"):
+    if model.preparation_ is not None:
         return (
-            incomplete_rows(model.preparation, rows),
-            model.preparation.all_missing(rows).to_numpy(),
+            incomplete_rows(model.preparation_, rows),
+            model.preparation_.all_missing(rows).to_numpy(),
         )
     cells = numeric_columns(X, [str(j) for j in range(X.shape[1])]).values()
     some = np.zeros(X.shape[0], dtype=bool)

@@ -61,7 +61,8 @@ def fit(
         phases.begin(f"Reading {console.called(train)}")
         names = check_fit_options(p, false_alarm_rate, confidence, detectors)
         # Late, for it takes seconds: the line above stands by then.
-        from lpfuse.frames import TableModel, outcome
+        from lpfuse.ensemble.summary import outcome
+        from lpfuse_cli.fitting import fit_table
 
         phases.restart_clock()
         told = table.format()
@@ -76,7 +77,7 @@ def fit(
             phases.begin("Fitting")
 
         phases.begin("Preparing columns")
-        fitted = TableModel.fit(
+        fitted = fit_table(
             frame,
             label=label,
             normal=normal,
@@ -93,15 +94,15 @@ def fit(
             progress=phases.progress,
             show_notes=show_notes,
         )
-        fitted.notes[:0] = drawn
-        fitted.format = told
+        made = fitted.preparation_
+        made.told, made.format = (*drawn, *made.told), told
         phases.begin(f"Writing {console.called(model)}")
-        found = outcome(fitted.fused)
+        found = outcome(fitted)
         with write_errors(model.name):
             fitted.save(model, key=secret)
     if as_json:
-        notes = {"notes": fitted.notes, "warnings": remarks}
-        told_of = {"features": fitted.feature_names, "columns": fitted.preparation.kinds}
+        notes = {"notes": fitted.notes_, "warnings": remarks}
+        told_of = {"features": made.feature_names, "columns": fitted.columns_}
         console.show_json({"model": str(model), **told_of, **found, **notes})
     elif not silent:
         console.show(f"\n{console.weights_table(found)}", False)
@@ -136,7 +137,7 @@ def print_notes(ctx: typer.Context, source: str, shape: tuple[int, int], notes: 
 
 def conclusion(found: dict[str, Any]) -> str:
     """Certificate, p, rows and threshold in sentences."""
-    from lpfuse.frames import proof
+    from lpfuse.ensemble.summary import proof
 
     rows = found["learnt_from"]
     learnt = f"{rows['normal']:,} normal rows and {rows['anomalies']:,} anomalies"
@@ -206,7 +207,9 @@ def fuse(
     """
     check_there(scores)
     check_fit_options(p, false_alarm_rate)
-    from lpfuse.frames import TableModel, outcome
+    from lpfuse.ensemble.summary import outcome
+    from lpfuse_cli.fitting import fuse_table
+    from lpfuse_cli.scoring import check_kept, score_frame
     from lpfuse_cli.tables import read_table, table_writer
 
     silent = as_json or out == options.STANDARD or console.is_quiet(ctx, quiet)
@@ -222,7 +225,7 @@ def fuse(
         told = table.format()
         written: list[str] = []
         frame = read_table(scores, format=told, notes=written)
-        fitted = TableModel.fuse(
+        fitted = fuse_table(
             frame,
             label=label,
             normal=normal,
@@ -234,17 +237,19 @@ def fuse(
             random_state=seed,
             show_notes=show_notes,
         )
-        fitted.notes[:0], fitted.format = written, told
+        made = fitted.preparation_
+        made.told, made.format = (*written, *made.told), told
         if out is not None:
-            fused = fitted.score(frame, keep=fitted.check_kept(keep or (), frame.columns))
+            kept = check_kept(fitted, keep or (), frame.columns)
+            fused = score_frame(fitted, frame, keep=kept)
             with table_writer(out, formulas=formulas) as add:
                 add(fused)
     if model is not None:
         with write_errors(model.name):
             fitted.save(model, key=secret)
-    found = outcome(fitted.fused)
+    found = outcome(fitted)
     if as_json:
-        console.show_json({**found, "notes": fitted.notes, "warnings": remarks})
+        console.show_json({**found, "notes": fitted.notes_, "warnings": remarks})
     elif out != options.STANDARD:
         console.show(console.weights_table(found), silent)
     if not silent:
@@ -502,13 +507,12 @@ def _rows(
     phases: console.Phases,
 ) -> tuple[tuple[Any, Any], Any]:
     """Rows as `summarise` takes them with their labels, and the columns to show."""
-    from lpfuse.frames import TableModel
     from lpfuse.frames.cells import check_names, labels_of, normal_label
-    from lpfuse_cli.scoring import features_of
+    from lpfuse_cli.scoring import rows_of
     from lpfuse_cli.tables import read_table
 
     phases.begin(f"Reading {console.called(data)}")
-    known = model.format if isinstance(model, TableModel) else told
+    known = told if model.preparation_ is None else model.preparation_.format
     frame, y = read_table(data, format=told | known, progress=phases.stream), None
     if frame.height == 0:
         raise ValueError(f"{data} has no rows to judge by.")
@@ -519,7 +523,7 @@ def _rows(
         (label,) = check_names([label], frame.columns)
         y = labels_of(frame[label], normal_label(frame[label], normal))
         frame = frame.drop(label)
-    return (frame if isinstance(model, TableModel) else features_of(model, frame), y), kept
+    return (frame if model.preparation_ is not None else rows_of(model, frame), y), kept
 
 
 # -------------------------------------------------------------------------------------------- card
@@ -608,7 +612,8 @@ def ask(
     with console.remarks(silent) as remarks:
         loaded = load_detector(model, trust or (), key, "A question")
         told = table.format()
-        frame = read_table(data, format=told | getattr(loaded, "format", told))
+        made = loaded.preparation_
+        frame = read_table(data, format=told if made is None else told | made.format)
         if frame.height == 0:
             raise ValueError(f"{data} has no rows to ask about.")
         with model_errors(model, "asked about"):
@@ -654,26 +659,24 @@ def teach(
     """
     check_there(answers, model=model)
     from lpfuse._validation.params import counted
-    from lpfuse.frames import TableModel
     from lpfuse_cli.report import read_answers
-    from lpfuse_cli.scoring import features_of, load_detector, model_errors
+    from lpfuse_cli.scoring import load_detector, model_errors, rows_of
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_writable(out, [model, answers])
     with console.remarks(silent) as remarks:
         loaded = load_detector(model, trust or (), key, "Teaching")
-        fused = loaded.fused if isinstance(loaded, TableModel) else loaded
         told = table.format()
         found = read_answers(answers, told)
-        before = _weights(fused)
+        before = _weights(loaded)
         with model_errors(model, "taught"):
-            fused.teach(features_of(loaded, found.rows), found.y, chances=found.chances)
+            loaded.teach(rows_of(loaded, found.rows), found.y, chances=found.chances)
             # Labels from elsewhere alone say nothing of rows that nobody looked at.
             asked = bool((found.chances == found.chances).any())
-            audit = fused.audit_answers() if asked else None
+            audit = loaded.audit_answers() if asked else None
     with write_errors(out.name):
         loaded.save(out, **({} if key is None else {"key": key.read_bytes()}))
-    after, n_normal = _weights(fused), int((found.y > 0).sum())
+    after, n_normal = _weights(loaded), int((found.y > 0).sum())
     counts = {"normal": n_normal, "anomalies": len(found.y) - n_normal, "left_out": found.undecided}
     if as_json:
         weights = {"before": before, "after": after}
@@ -740,33 +743,32 @@ def recalibrate(
     of false alarms.
     """
     check_there(data, model=model)
-    from lpfuse.frames import TableModel
     from lpfuse.threshold import calibration_promise
-    from lpfuse_cli.scoring import features_of, load_detector, model_errors
+    from lpfuse_cli.scoring import load_detector, model_errors, normal_rows
     from lpfuse_cli.tables import read_table
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_writable(out, [model, data])
     with console.remarks(silent) as remarks:
         loaded = load_detector(model, trust or (), key, "Recalibrating")
-        of_tables = isinstance(loaded, TableModel)
-        fused = loaded.fused if of_tables else loaded
         told = table.format()
-        frame = read_table(data, format=told | getattr(loaded, "format", told))
-        before = float(fused.offset_)
+        made = loaded.preparation_
+        frame = read_table(data, format=told if made is None else told | made.format)
+        before = float(loaded.offset_)
         with model_errors(model, "recalibrated"):
-            if of_tables:
-                loaded.recalibrate(frame)
-            else:
-                fused.recalibrate(features_of(loaded, frame))
+            rows = normal_rows(loaded, frame)
+            loaded.recalibrate(rows)
+            if made is not None:
+                later = f"threshold, p-values and scale are those of {len(rows):,} later rows"
+                made.told = (*made.told, f"Recalibrated: {later}.")
     with write_errors(out.name):
         loaded.save(out, **({} if key is None else {"key": key.read_bytes()}))
-    n = len(fused.calibration_)
-    promise = calibration_promise(n, fused.false_alarm_rate, fused.confidence).sentence()
+    n = len(loaded.calibration_)
+    promise = calibration_promise(n, loaded.false_alarm_rate, loaded.confidence).sentence()
     if as_json:
-        offsets = {"before": before, "after": float(fused.offset_)}
+        offsets = {"before": before, "after": float(loaded.offset_)}
         found = {"rows": len(frame), "calibration_rows": n, "offset": offsets, "promise": promise}
         console.show_json({"model": str(out), **found, "warnings": remarks})
     elif not silent:
-        console.say(f"Threshold {before:.4g} before, {fused.offset_:.4g} now. {promise}")
+        console.say(f"Threshold {before:.4g} before, {loaded.offset_:.4g} now. {promise}")
         console.say(f"Saved {out}.")

@@ -94,7 +94,7 @@ def reasons(
 
     Parameters
     ----------
-    model : TableModel or FusedDetector
+    model : FusedDetector
         Fitted.
     rows : polars.DataFrame, array or data frame
         As it takes them.
@@ -105,9 +105,8 @@ def reasons(
     background : array or data frame, optional
         Normal rows to compare with, for a detector that learnt from words and keeps none.
     """
-    is_table = hasattr(model, "preparation")
-    fused = model.fused if is_table else model
-    wide = len(model.preparation.columns) if is_table else rows.shape[1]
+    is_table = model.preparation_ is not None
+    wide = len(model.preparation_.columns) if is_table else rows.shape[1]
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # scoring gave these
         size = max(FEWEST, min(BACKGROUND, CELLS // wide))
         found = model.explain(rows, background=size if background is None else background)
@@ -118,7 +117,7 @@ def reasons(
     else:
         known = background
         if background is None:
-            known = fused.rows_.values[fused.held_out_.labels > 0]
+            known = model.rows_.values[model.held_out_.labels > 0]
         columns = {
             j: _Column(_safe_indexing(rows, j, axis=1), _range(_safe_indexing(known, j, axis=1)))
             for some in chosen
@@ -148,7 +147,8 @@ def with_reasons(
     rows = flagged.arg_true().head(max(0, most))
     texts: list[str | None] = [None] * scored.height
     if len(rows):
-        for row, found in zip(rows, reasons(model, frame[rows]), strict=True):
+        alarms = frame[rows].select(model.preparation_.columns)
+        for row, found in zip(rows, reasons(model, alarms), strict=True):
             texts[row] = "; ".join(each.words() for each in found) or NO_REASON
     return scored.with_columns(pl.Series(WHY, texts, dtype=pl.String)), len(rows)
 
@@ -167,10 +167,10 @@ class _Column(NamedTuple):
 
 
 def _of_table(model: Any, frame: Any, name: str) -> _Column:
-    preparation, fused = model.preparation, model.fused
-    own = [k for k, source in enumerate(model.feature_sources) if source == name]
-    values = fused.rows_.values[fused.held_out_.labels > 0][:, own]
-    features = [model.feature_names[k] for k in own]
+    preparation = model.preparation_
+    own = preparation.groups[name]
+    values = model.rows_.values[model.held_out_.labels > 0][:, own]
+    features = [preparation.feature_names[k] for k in own]
     if name in features:  # a number
         numbers = values[:, features.index(name)]
         if name in preparation.truths:

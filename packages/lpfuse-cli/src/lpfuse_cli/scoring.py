@@ -20,10 +20,12 @@ from lpfuse._files import missing_model_message
 from lpfuse._format import plain, quote
 from lpfuse._validation.params import counted, quoted
 from lpfuse.ensemble import FusedDetector
-from lpfuse.frames import TableFormat, TableModel
-from lpfuse.frames.cells import check_names, numbers_of
+from lpfuse.ensemble.components import Verdicts
+from lpfuse.ensemble.scoring import score_columns
+from lpfuse.frames import TableFormat, TablePreparation
+from lpfuse.frames.cells import as_polars, check_names, numbers_of, polars_module
+from lpfuse.frames.formats import OPEN
 from lpfuse.frames.preparation import RangeCounts, count_outside, parse_column, range_figures
-from lpfuse.frames.table_detector import OPEN
 from lpfuse.io import load
 from lpfuse_cli.alarms import AlarmCounts, alarm_figures, count_alarms, incomplete_rows
 from lpfuse_cli.reasons import WHY, with_reasons
@@ -37,8 +39,8 @@ __all__ = ["ScoredFile", "load_model", "score_file"]
 
 def load_model(
     path: str | PathLike[str], trusted: Iterable[str] = (), *, key: bytes | None = None
-) -> TableModel:
-    """Read a model of `TableModel.save`, and try it out on a row.
+) -> FusedDetector:
+    """Read a detector that was fitted to a table, and try it out on a row.
 
     Parameters
     ----------
@@ -53,14 +55,14 @@ def load_model(
     if not path.exists() or path.is_dir():
         raise FileNotFoundError(missing_model_message(path))
     model = load(path, trusted, key=key)
-    if not isinstance(model, TableModel):
+    if not isinstance(model, FusedDetector) or model.preparation_ is None:
         raise ValueError(
             f"{plain(path)} holds {type(model).__name__}, which knows no columns of tables. Fit a "
-            "model with TableModel.fit, or score in Python."
+            "model with `lpfuse fit` or, in Python, to a data frame; or score in Python."
         )
     try:
         with warnings.catch_warnings(action="ignore"):
-            model.score(model.preparation.example())
+            score_frame(model, model.preparation_.example())
     except Exception as error:  # whatever a forged file may lead to
         raise ValueError(
             f"{plain(path)} is damaged: it cannot score a row ({type(error).__name__}: "
@@ -70,21 +72,18 @@ def load_model(
 
 
 def load_detector(path: Path, trusted: Iterable[str], key: Path | None, use: str) -> Any:
-    """Load a `TableModel` or a `FusedDetector`; refuse anything else."""
-    from lpfuse import FusedDetector, load
-    from lpfuse.frames import TableModel
-
+    """Load a `FusedDetector`; refuse anything else."""
     secret = None if key is None else key.read_bytes()
     path = path.expanduser()
     if path.is_file():
         model = load(path, trusted, key=secret)
-        if isinstance(model, FusedDetector):
-            return model
-        if not isinstance(model, TableModel):
+        if not isinstance(model, FusedDetector):
             raise ValueError(
                 f"{path} holds {type(model).__name__}. {use} needs a fused detector, of "
                 "`lpfuse fit` or of FusedDetector.save."
             )
+        if model.preparation_ is None:
+            return model
     return load_model(path, trusted, key=secret)
 
 
@@ -103,33 +102,150 @@ def model_errors(path: Path, purpose: str) -> Iterator[None]:
         ) from error
 
 
-def cells_of(model: TableModel | FusedDetector, frame: polars.DataFrame) -> polars.DataFrame:
+def cells_of(model: FusedDetector, frame: polars.DataFrame) -> polars.DataFrame:
     """Return the columns that a model uses, as it sees them: numbers, texts, and gaps.
 
     Parameters
     ----------
-    model : TableModel or FusedDetector
+    model : FusedDetector
         Fitted. A detector that was fitted to an array knows no names, and uses all columns.
     frame : polars.DataFrame
         Rows of a file, the cells of which may be texts.
     """
-    if isinstance(model, TableModel):
-        model.preparation.check(frame.columns)
-        return model.preparation.cells(frame)
+    if model.preparation_ is not None:
+        model.preparation_.check(frame.columns)
+        return model.preparation_.cells(frame)
     names = getattr(model, "feature_names_in_", frame.columns)
     for name in names:
         check_names([name], frame.columns)
     return frame.select(map(parse_column, frame.select(list(names))))
 
 
-def features_of(model: TableModel | FusedDetector, frame: polars.DataFrame) -> Any:
+def rows_of(model: FusedDetector, frame: polars.DataFrame) -> Any:
     """Rows of a file as the fused detector takes them; parameters as in `cells_of`."""
-    if isinstance(model, TableModel):
-        return model.numbers(frame)
+    if model.preparation_ is not None:
+        model.preparation_.check(frame.columns)
+        return frame.select(model.preparation_.columns)
     cells = cells_of(model, frame)
     if hasattr(model, "feature_names_in_"):
         return cells
     return np.column_stack([numbers_of(column) for column in cells])
+
+
+def normal_rows(model: FusedDetector, frame: polars.DataFrame) -> Any:
+    """Rows as in `rows_of`, without known anomalies and rows that hold nothing."""
+    rows, made = rows_of(model, frame), model.preparation_
+    if made is None:
+        return rows
+    labels = made.labels(frame)
+    normal = ~np.isnan(made.numbers(frame)).all(axis=1)
+    normal &= True if labels is None else labels >= 0
+    if not normal.any():
+        raise ValueError(
+            f"recalibrate needs normal rows, got none among {frame.height:,}. Pass rows that are "
+            "not labelled as anomalies and hold some values."
+        )
+    return rows.filter(normal)
+
+
+# ------------------------------------------------------------------------------ scores of a frame
+
+
+class ScoredFrame(NamedTuple):
+    """All that one pass over n rows, at least one, gives.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+        Their features, NaN where nothing is known.
+    verdicts : Verdicts
+        What the fused detector says; NaN of rows that hold nothing.
+    table : polars.DataFrame of n rows
+        The columns of `score_frame`.
+    """
+
+    X: Host
+    verdicts: Verdicts
+    table: polars.DataFrame
+
+
+def how_prepared(model: FusedDetector) -> TablePreparation:
+    """Return how the columns of a table became the features of a model that `load_model` gave."""
+    made = model.preparation_
+    assert made is not None
+    return made
+
+
+def judge_frame(model: FusedDetector, frame: polars.DataFrame, start: int = 0) -> ScoredFrame:
+    """Features, verdicts and the table of scores of at least one row.
+
+    Parameters
+    ----------
+    model : FusedDetector
+        Fitted to a table.
+    frame, start : polars.DataFrame, int
+        Rows, and how many were before these, for messages.
+    """
+    made = how_prepared(model)
+    made.check(frame.columns)
+    X = made.numbers(frame, start)
+    found = model.verdicts(frame.select(made.columns))
+    return ScoredFrame(X, found, found.to_frame("polars"))
+
+
+def score_frame(
+    model: FusedDetector, frame: Any, *, start: int = 0, keep: Sequence[str] = ()
+) -> polars.DataFrame:
+    """Scores, p-values, decisions, and what each detector contributed.
+
+    Parameters
+    ----------
+    model : FusedDetector
+        Fitted to a table.
+    frame : data frame
+        Rows, with the columns of the training in any order, and perhaps others.
+    start : int, default=0
+        Rows before these, for messages.
+    keep : sequence of str, default=()
+        Columns of the rows to be put before the scores.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns ``score`` (high = normal), ``p_value`` (small for anomalies), ``decision`` (1
+        normal, −1 anomaly) and ``contribution:NAME`` for each detector, which add up to the score.
+        Null where no detector could score a row, or it holds no value at all.
+    """
+    pl, frame = polars_module(), as_polars(frame)
+    how_prepared(model).check(frame.columns)
+    if frame.height == 0:
+        empty = dict.fromkeys(score_columns(model.detector_names_), pl.Float64)
+        table = pl.DataFrame(schema=empty | {"decision": pl.Int8})
+    else:
+        table = judge_frame(model, frame, start).table
+    return frame.select(keep).hstack(table) if keep else table
+
+
+def check_kept(model: FusedDetector, keep: Sequence[str], columns: list[str]) -> list[str]:
+    """Return names of columns to stand before the scores, which must not have the same.
+
+    Parameters
+    ----------
+    model : FusedDetector
+        Fitted to a table.
+    keep : sequence of str
+        As a user wrote them.
+    columns : list of str
+        The columns that there are.
+    """
+    kept, own = check_names(keep, columns), score_columns(model.detector_names_)
+    clash = [name for name in kept if name in own]
+    if clash:
+        raise ValueError(
+            f"{quoted(clash)} cannot be kept: the scores have a column of that name. Rename it "
+            "in the data."
+        )
+    return list(dict.fromkeys(kept))
 
 
 # --------------------------------------------------------------------------------- scores of files
@@ -159,7 +275,7 @@ class ScoredFile:
 
 
 def score_file(
-    model: TableModel,
+    model: FusedDetector,
     data: str | Path,
     out: str | Path,
     *,
@@ -175,8 +291,8 @@ def score_file(
 
     Parameters
     ----------
-    model : TableModel
-        Fitted.
+    model : FusedDetector
+        Fitted to a table.
     data : str or path
         The rows, in a file as in `read_table`; ``-`` for CSV on standard input.
     out : str or path
@@ -208,34 +324,35 @@ def score_file(
     --------
     >>> import numpy as np
     >>> import polars as pl
-    >>> from lpfuse.frames import TableModel
+    >>> from lpfuse import FusedDetector
     >>> from lpfuse_cli.scoring import score_file
     >>> rows = pl.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), schema=["a", "b"])
-    >>> model = TableModel.fit(rows, detectors=["gmm"])
+    >>> model = FusedDetector(["gmm"], random_state=0).fit(rows)
     >>> folder = getfixture("tmp_path")
     >>> rows.write_csv(folder / "rows.csv")
     >>> score_file(model, folder / "rows.csv", folder / "scores.parquet").rows
     60
     """
-    with open_table(data, format.checked() | model.format) as table:
-        kept = model.check_kept(keep, table.columns)
+    made = how_prepared(model)
+    with open_table(data, format.checked() | made.format) as table:
+        kept = check_kept(model, keep, table.columns)
         if explain and WHY in kept:
             raise ValueError(
                 f"{quote(WHY)} cannot be kept: the reasons have a column of that name. Rename it "
                 "in the data."
             )
-        known = {*kept, model.label}
-        unknown = [name for name in model.preparation.check(table.columns) if name not in known]
+        known = {*kept, made.label}
+        unknown = [name for name in made.check(table.columns) if name not in known]
 
         def score(chunk: Chunk) -> tuple[Chunk, polars.DataFrame, ChunkCounts]:
             frame = chunk.frame
-            scored = model.score(frame, start=chunk.start, keep=kept)
+            X, _, scored = judge_frame(model, frame, chunk.start)
             flagged = (scored["decision"] < 0).to_numpy()
-            gaps = incomplete_rows(model.preparation, frame)
-            X = model.numbers(frame, chunk.start)
-            counts = count_alarms(model.fused, X, flagged, _labels(model, frame), gaps)
-            outside = count_outside(model.preparation, frame, X)
-            return chunk, scored, ChunkCounts(model.preparation.new_in(frame), counts, outside)
+            gaps = incomplete_rows(made, frame)
+            counts = count_alarms(model, X, flagged, _labels(made, frame), gaps)
+            outside = count_outside(made, frame, X)
+            scored = frame.select(kept).hstack(scored) if kept else scored
+            return chunk, scored, ChunkCounts(made.new_in(frame), counts, outside)
 
         rows, told, found = 0, 0, None
         # One thread for BLAS: the chunks are spread over the cores.
@@ -257,14 +374,14 @@ def score_file(
     if found is None or not rows:
         return ScoredFile(rows, 0, notes)
     notes += [f"{what} in {counted(number, 'row')}." for what, number in found.new.items()]
-    alarms = alarm_figures(model.fused, found.alarms)
+    alarms = alarm_figures(model, found.alarms)
     flagged = alarms["rows"]["flagged"]
     if explain and told == explain < flagged:
         notes.append(
             f"Explained: the first {told:,} of {flagged:,} alarms. --explain (in Python, explain=) "
             "says how many."
         )
-    left_range = range_figures(model.preparation, found.outside)
+    left_range = range_figures(made, found.outside)
     return ScoredFile(rows, flagged, notes, alarms, left_range)
 
 
@@ -279,10 +396,10 @@ class ChunkCounts(NamedTuple):
         return ChunkCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
-def _labels(model: TableModel, frame: polars.DataFrame) -> Host | None:
+def _labels(made: TablePreparation, frame: polars.DataFrame) -> Host | None:
     """Return the labels of rows; None where the column of labels holds no scalars."""
-    nested = model.label in frame.columns and frame[str(model.label)].dtype.is_nested()
-    return None if nested else model.labels(frame)
+    nested = made.label in frame.columns and frame[str(made.label)].dtype.is_nested()
+    return None if nested else made.labels(frame)
 
 
 def map_in_order(work: Callable[[X], T], items: Iterable[X], workers: int) -> Iterator[T]:

@@ -16,7 +16,7 @@ from lpfuse._format import plain, quote
 from lpfuse._validation.params import counted
 from lpfuse.frames import TableFormat
 from lpfuse.frames.cells import NUMBER, plain_numbers, polars_module
-from lpfuse.frames.table_detector import DECIMALS, OPEN, SEPARATORS
+from lpfuse.frames.formats import DECIMALS, OPEN, SEPARATORS
 
 if TYPE_CHECKING:
     import polars
@@ -778,7 +778,7 @@ def read_sample(
         Rows to draw: all of a file that has no more. Of labelled anomalies all are taken, up to
         half of these; all others have the same chance.
     label, normal : str, optional
-        The column of labels, and what normal rows hold there, as in `TableModel.fit`.
+        The column of labels, and what normal rows hold there, as in `lpfuse_cli.fitting.fit_table`.
     seed : int, default=0
         Of the draw.
 

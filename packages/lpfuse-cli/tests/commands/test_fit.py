@@ -6,7 +6,8 @@ from typer.testing import CliRunner
 
 import lpfuse
 from helpers.pumps import DETECTORS, pumps, write
-from lpfuse.frames import TableModel
+from lpfuse import FusedDetector
+from lpfuse_cli import fitting
 from lpfuse_cli.app import app
 
 OPTIONS = ["--label", "state", "--normal", "ok", "--detectors", ",".join(DETECTORS)]
@@ -25,11 +26,11 @@ def test_a_table_becomes_a_model_and_everything_is_said(train, tmp_path):
     answer = fit(train, *OPTIONS, "-o", tmp_path / "pumps.lpfuse")
     assert answer.exit_code == 0
     model = lpfuse.load(tmp_path / "pumps.lpfuse")
-    fused = model.fused
+    fused = model
     head, table, end = answer.stdout.split("\n\n")[:3]
     assert head.splitlines() == [
         f"{train}: 100 rows, 8 columns",
-        *(f"  {note}" for note in model.notes),
+        *(f"  {note}" for note in model.notes_),
         "  If a column is something else, say so: --as COLUMN=KIND.",
     ]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
@@ -59,8 +60,8 @@ def test_without_a_label(train, tmp_path):
     answer = fit(train, "--detectors", "gmm", "--drop", "state", "-o", tmp_path / "m", "-q")
     assert answer.exit_code == 0
     model = lpfuse.load(tmp_path / "m")
-    assert model.notes[0] == "Label: none; all 100 rows are taken as normal."
-    assert model.preparation.dropped["state"] == "as asked"
+    assert model.notes_[0] == "Label: none; all 100 rows are taken as normal."
+    assert model.preparation_.dropped["state"] == "as asked"
 
 
 def test_json_is_one_object_and_nothing_else(train, tmp_path):
@@ -69,12 +70,12 @@ def test_json_is_one_object_and_nothing_else(train, tmp_path):
     assert answer.stderr == ""
     model = lpfuse.load(tmp_path / "m")
     assert found["model"] == str(tmp_path / "m")
-    assert found["features"] == model.feature_names
-    assert found["columns"] == model.preparation.kinds
-    assert list(found["weights"].values()) == model.fused.weights_.tolist()
+    assert found["features"] == model.preparation_.feature_names
+    assert found["columns"] == model.preparation_.kinds
+    assert list(found["weights"].values()) == model.weights_.tolist()
     assert found["certificate"]["relative_gap"] <= 1e-8
     assert set(found["auc"]) == {*DETECTORS, "fusion"}
-    assert found["notes"] == model.notes
+    assert found["notes"] == model.notes_
     assert found["warnings"] == []
 
 
@@ -99,7 +100,7 @@ def test_quiet_says_nothing(train, tmp_path, before):
     arguments = ["--quiet", "fit", *rest] if before else ["fit", *rest, "--quiet"]
     answer = CliRunner().invoke(app, arguments)
     assert (answer.exit_code, answer.output) == (0, "")
-    assert isinstance(lpfuse.load(tmp_path / "m"), TableModel)
+    assert isinstance(lpfuse.load(tmp_path / "m"), FusedDetector)
 
 
 def test_the_format_of_the_table_does_not_matter(train, tmp_path):
@@ -120,7 +121,7 @@ def test_every_option_arrives(train, tmp_path, monkeypatch):
         asked.update(options)
         raise ValueError("stop")
 
-    monkeypatch.setattr(TableModel, "fit", stop)
+    monkeypatch.setattr(fitting, "fit_table", stop)
     answer = fit(
         train, "--output", tmp_path / "m", "--label", "state", "--normal", "ok", "--detectors",
         "gmm, lof", "--p", "1.5", "--false-alarm-rate", "0.1", "--confidence", "0.9", "--features",
@@ -154,10 +155,10 @@ def test_a_sample_of_the_rows(train, tmp_path):
         "  Sample: 60 of 100 rows, drawn by chance; of anomalies all, up to 30."
     )
     model = lpfuse.load(tmp_path / "m")
-    assert model.notes[0] == answer.stdout.splitlines()[1].strip()
+    assert model.notes_[0] == answer.stdout.splitlines()[1].strip()
     worn = pumps(100)["state"].to_list().count("worn")
-    assert (model.fused.out_of_fold_.labels < 0).sum() == worn
-    assert len(model.fused.out_of_fold_.labels) == 60
+    assert (model.out_of_fold_.labels < 0).sum() == worn
+    assert len(model.out_of_fold_.labels) == 60
     assert "Sample" not in fit(train, *options, "100").stdout
 
 
@@ -173,7 +174,7 @@ def test_ctrl_c_leaves_what_was_there(train, tmp_path, monkeypatch):
     def interrupted(self, path, **how):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(TableModel, "save", interrupted)
+    monkeypatch.setattr(FusedDetector, "save", interrupted)
     answer = fit(train, *OPTIONS, "-o", tmp_path / "m")
     assert answer.exit_code == 130
     assert answer.stderr.splitlines()[-1] == "Interrupted."

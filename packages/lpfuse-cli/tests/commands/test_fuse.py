@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from helpers.pumps import read, score_table, write
-from lpfuse.frames import TableModel
+from lpfuse_cli import fitting
 from lpfuse_cli.app import app
 from lpfuse_cli.commands import reversed_columns
 
@@ -98,7 +98,7 @@ def test_every_option_arrives(scores, monkeypatch):
         asked.update(options)
         raise ValueError("stop")
 
-    monkeypatch.setattr(TableModel, "fuse", stop)
+    monkeypatch.setattr(fitting, "fuse_table", stop)
     answer = fuse(
         scores, *OPTIONS, "--direction", "svm=normal", "--p", "2", "--false-alarm-rate", "0.2",
         "--features", "svm,knn", "--drop", "junk", "--seed", "4", "-q",

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 import lpfuse as library
 from lpfuse import FusedDetector
-from lpfuse.frames import TableModel
 from lpfuse_cli.app import app
+from lpfuse_cli.fitting import fit_table
 
 
 def pumps(n, seed, shift=0.0):
@@ -24,7 +24,7 @@ def stored(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stored")
     broken = pumps(3, 4, 9.0).with_columns(state=pl.lit("broken"))
     train = pl.concat([broken[:1], pumps(300, 0)])
-    model = TableModel.fit(train, label="state", normal="ok", detectors=["gmm", "kpca"])
+    model = fit_table(train, label="state", normal="ok", detectors=["gmm", "kpca"])
     model.save(folder / "pumps.lpfuse")
     pl.concat([broken, pumps(997, 1, 1.0)]).write_csv(folder / "later.csv")
     pumps(1000, 2, 1.0).write_csv(folder / "new.csv")

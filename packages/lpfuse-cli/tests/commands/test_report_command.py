@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 from helpers.model_files import members_of, write_members
 from helpers.pools import both
 from lpfuse import SVDD, FusedDetector, KernelPCADetector
-from lpfuse.frames import TableModel
 from lpfuse_cli.app import app
+from lpfuse_cli.fitting import fit_table
 from lpfuse_cli.report import summarise
 
 NAMES = ["bar", "flow", "heat", "noise"]
@@ -42,7 +42,7 @@ def stored(tmp_path_factory):
     """A model of tables, one of arrays and one of data frames, and new rows."""
     folder = tmp_path_factory.mktemp("stored")
     table = pumps()
-    model = TableModel.fit(table, label="state", normal="ok", detectors=["kpca", "svdd"])
+    model = fit_table(table, label="state", normal="ok", detectors=["kpca", "svdd"])
     model.save(folder / "table.lpfuse")
     X, y = table.select(NAMES), np.where(table["state"] == "ok", 1, -1)
     detectors = [("kpca", KernelPCADetector()), ("svdd", SVDD())]

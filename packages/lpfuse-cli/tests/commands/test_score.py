@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from helpers.pumps import Stranger, pumps, read, write
 from lpfuse import FusedDetector
-from lpfuse.frames import TableModel
 from lpfuse_cli.app import app
+from lpfuse_cli.fitting import fuse_table
 from lpfuse_cli.scoring import load_model
 
 
@@ -99,7 +99,7 @@ def test_alarms_asked_for_and_measured(model, data, tmp_path):
     answer = score(model, data, "-o", tmp_path / "s.csv", "--json", "--chunk-rows", 7)
     found = json.loads(answer.stdout)["alarms"]
     assert found["asked"] == 0.05
-    assert found["calibration_rows"] == len(loaded.fused.calibration_)
+    assert found["calibration_rows"] == len(loaded.calibration_)
     assert found["normal"]["flagged"] == (flagged & normal).sum()
     assert found["anomalies"]["rows"] == (~normal).sum()
     assert found["incomplete"]["rows"] == gaps
@@ -162,7 +162,7 @@ def test_chunks_and_jobs_change_nothing(model, data, tmp_path, chunk_rows, jobs)
 
 def test_a_remark_of_every_chunk_is_made_once(data, tmp_path):
     frame = pl.DataFrame({"s": [0.1, 0.9, 0.4, 0.6] * 10, "t": [0.5, 0.2, 0.3, 0.8] * 10})
-    TableModel.fuse(frame).save(tmp_path / "m")
+    fuse_table(frame).save(tmp_path / "m")
     holes = frame.with_columns(s=pl.when(pl.int_range(pl.len()) % 7 == 0).then(None).otherwise("s"))
     answer = score(tmp_path / "m", write(holes, data), "-o", tmp_path / "s.csv", "--chunk-rows", 10)
     assert answer.stderr.count("Note: Some detectors could not score some rows") == 1
@@ -172,14 +172,14 @@ def test_a_remark_of_every_chunk_is_made_once(data, tmp_path):
 def test_ctrl_c_leaves_nothing_and_what_was_there(model, data, tmp_path, monkeypatch):
     calls = []
 
-    def interrupted(self, frame, **options):
+    def interrupted(self, frame):
         calls.append(frame.height)
-        if len(calls) > 2:
+        if len(calls) > 3:  # the first is the row that a model is tried out on
             raise KeyboardInterrupt
-        return original(self, frame, **options)
+        return original(self, frame)
 
-    original = TableModel.score
-    monkeypatch.setattr(TableModel, "score", interrupted)
+    original = FusedDetector.verdicts
+    monkeypatch.setattr(FusedDetector, "verdicts", interrupted)
     for name, old in (("new_scores.csv", None), ("old.parquet", "old")):
         calls.clear()
         if old:
@@ -251,7 +251,7 @@ def test_help_has_an_example():
 def test_untrusted_type_names_the_trust_option(model, data, tmp_path):
     loaded = load_model(model)
     stranger = FusedDetector([("stranger", Stranger())], random_state=0)
-    stranger.fit(loaded.numbers(pumps(60).drop_nulls()))
+    stranger.fit(loaded.preparation_.rows_of(pumps(60).drop_nulls()))
     path = tmp_path / "strange.lpfuse"
     replace(loaded, fused=stranger).save(path)
     answer = score(path, data, "-o", tmp_path / "s.csv")

@@ -9,7 +9,7 @@ import pytest
 from helpers.pools import Lowest, both, normal_rows
 from helpers.reports import NASTY, fitted, pool
 from lpfuse import FusedDetector
-from lpfuse.frames import TableModel
+from lpfuse_cli.fitting import fit_table
 from lpfuse_cli.report import summarise, write_card
 from lpfuse_cli.report.card import BY, LIMITS, MOST_COLUMNS, escaped
 
@@ -143,7 +143,7 @@ def table_model(X, y, names):
         serial=pl.Series(range(len(X))),
         state=pl.Series(np.where(y > 0, "ok", "worn")),
     )
-    return TableModel.fit(table, label="state", normal="ok", detectors=["gmm", "kpca"])
+    return fit_table(table, label="state", normal="ok", detectors=["gmm", "kpca"])
 
 
 def test_kinds_ranges_and_dropped_columns_of_a_table(rows, tmp_path):
@@ -194,7 +194,7 @@ def test_a_wide_table_is_cut_and_told(tmp_path):
 
 
 def test_nothing_is_left_where_it_fails(pure, tmp_path):
-    with pytest.raises(TypeError, match="FusedDetector or a TableModel"):
+    with pytest.raises(TypeError, match="made of a FusedDetector, got"):
         write_card(object(), tmp_path / "card.md")
     with pytest.raises(OSError, match=r"No such file|cannot find"):
         pure.card(tmp_path / "none" / "card.md")

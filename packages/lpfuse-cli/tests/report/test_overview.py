@@ -6,8 +6,9 @@ import pytest
 
 from helpers.pools import both, normal_rows
 from helpers.reports import fitted
-from lpfuse.frames import TableModel
+from lpfuse_cli.fitting import fit_table
 from lpfuse_cli.report import summarise
+from lpfuse_cli.scoring import score_frame
 
 
 def told(model, *rows, **options):
@@ -194,12 +195,12 @@ def test_kept_columns_must_fit(labelled, fresh):
 def test_rows_without_a_score_are_alarms_too():
     X, _ = both(n=80, anomalies=20)
     names = [f"c{j}" for j in range(4)]
-    model = TableModel.fit(pl.DataFrame(X, schema=names), detectors=["gmm", "kpca"])
+    model = fit_table(pl.DataFrame(X, schema=names), detectors=["gmm", "kpca"])
     new = normal_rows(30, seed=2).copy()
     new[4] = np.nan
     with pytest.warns(UserWarning, match="No detector with a weight could score 1"):
         found = summarise(model, pl.DataFrame(new, schema=names))
-    decisions = model.score(pl.DataFrame(new, schema=names))["decision"].to_numpy()
+    decisions = score_frame(model, pl.DataFrame(new, schema=names))["decision"].to_numpy()
     assert (
         sorted(row[0] for row in found["alarm_list"]["rows"])
         == np.flatnonzero(decisions < 0).tolist()
@@ -211,7 +212,7 @@ def test_commands_quote_what_a_shell_would_obey(fresh):
     X, _ = both(n=80, anomalies=20)
     names = [f"c{j}" for j in range(4)]
     table = pl.DataFrame(X, schema=names)
-    model = TableModel.fit(table, detectors=["gmm", "kpca"])
+    model = fit_table(table, detectors=["gmm", "kpca"])
     new = pl.DataFrame(fresh[0], schema=names)
     files = {"model": "a b.lpfuse", "data": "$(rm x).csv"}
     found = summarise(model, new, keep={"it's": range(75)}, files=files)
@@ -227,7 +228,7 @@ def test_commands_quote_what_a_shell_would_obey(fresh):
 def test_a_column_that_left_its_range_is_the_first_remark():
     rng = np.random.default_rng(0)
     table = pl.DataFrame({"bar": rng.normal(2.5, 0.1, 200), "flow": rng.normal(7.0, 1.0, 200)})
-    model = TableModel.fit(table, detectors=["gmm", "kpca"])
+    model = fit_table(table, detectors=["gmm", "kpca"])
     assert summarise(model, table)["left_range"] == []
     found = summarise(model, table.with_columns(pl.col("bar") * 1000))
     assert [column["column"] for column in found["left_range"]] == ["bar"]

@@ -9,16 +9,16 @@ from helpers.pools import normal_rows
 from helpers.pumps import DETECTORS, pumps, write
 from helpers.reports import NASTY, fitted
 from lpfuse import FixedRule, FusedDetector
-from lpfuse.frames import TableModel
+from lpfuse_cli.fitting import fit_table
 from lpfuse_cli.report import ask, read_answers, write_questions
 from lpfuse_cli.report.questions import FEW, MOST, html
-from lpfuse_cli.scoring import features_of
+from lpfuse_cli.scoring import score_frame
 from lpfuse_cli.tables import read_table
 
 
 @pytest.fixture(scope="module")
 def model():
-    return TableModel.fit(pumps(), label="state", normal="ok", detectors=DETECTORS)
+    return fit_table(pumps(), label="state", normal="ok", detectors=DETECTORS)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,9 @@ def answered(found, path, answer="normal"):
 
 def test_the_rows_are_those_of_query_with_their_chances(model, found):
     frame = pumps(120, seed=5)
-    rows, chances = model.fused.query(model.numbers(frame), 10, random_state=0, return_chances=True)
+    rows, chances = model.query(
+        model.preparation_.rows_of(frame), 10, random_state=0, return_chances=True
+    )
     assert [q["row"] for q in found["questions"]] == rows.tolist()
     assert [q["chance"] for q in found["questions"]] == chances.tolist()
     assert found["rows"] == 120
@@ -55,7 +57,7 @@ def test_the_rows_are_those_of_query_with_their_chances(model, found):
 
 def test_scores_and_contributions_are_those_of_the_model(model, found):
     frame = pumps(120, seed=5)
-    scored = model.score(frame)
+    scored = score_frame(model, frame)
     for question in found["questions"]:
         row = scored.row(question["row"], named=True)
         assert question["score"] == pytest.approx(row["score"])
@@ -81,7 +83,7 @@ def test_values_come_from_the_file_with_their_ranks(found):
 
 def test_an_extreme_value_is_called_unusual():
     frame = pl.DataFrame({"a": [*np.linspace(0, 1, 99), 50.0], "b": np.linspace(1, 2, 100) ** 2})
-    found = ask(TableModel.fit(frame, detectors=["gmm"]), frame, 100)
+    found = ask(fit_table(frame, detectors=["gmm"]), frame, 100)
     by_row = {q["row"]: values(q) for q in found["questions"]}
     assert by_row[99]["a"]["note"] == "the highest of 100"
     assert by_row[1]["a"]["note"] == "among the 2 lowest of 100"
@@ -96,7 +98,9 @@ def test_the_file_of_answers_gives_the_model_the_same_features(model, source, tm
     found = ask(model, read_table(write(frame, tmp_path / f"rows.{source}")), 10)
     answers = answered(found, tmp_path / "answers.csv")
     rows = [q["row"] for q in found["questions"]]
-    assert np.array_equal(features_of(model, answers.rows), model.numbers(frame[rows]))
+    assert np.array_equal(
+        model.preparation_.rows_of(answers.rows), model.preparation_.rows_of(frame[rows])
+    )
     assert answers.chances.tolist() == [q["chance"] for q in found["questions"]]
 
 
@@ -115,12 +119,14 @@ def test_columns_of_any_name_come_back(tmp_path):
     names = ["row", "answer", "chance", "=x", NASTY]
     frame = pl.DataFrame(normal_rows(60)[:, [0, 1, 2, 3, 0]], schema=names)
     frame = frame.with_columns(pl.col(NASTY) ** 2)
-    model = TableModel.fit(frame, detectors=["gmm"])
+    model = fit_table(frame, detectors=["gmm"])
     found = ask(model, frame, 4)
     answers = answered(found, tmp_path / "answers.csv")
     assert answers.rows.columns == names
     rows = [q["row"] for q in found["questions"]]
-    assert np.array_equal(features_of(model, answers.rows), model.numbers(frame[rows]))
+    assert np.array_equal(
+        model.preparation_.rows_of(answers.rows), model.preparation_.rows_of(frame[rows])
+    )
 
 
 def test_rows_without_a_value_are_not_asked_about(model):
@@ -184,7 +190,7 @@ def test_nothing_is_fetched_and_nothing_else_runs(found):
 def test_hostile_texts_are_escaped():
     n = 40
     frame = pl.DataFrame({NASTY: normal_rows(n)[:, 0], "t": [NASTY, "x"] * (n // 2)})
-    model = TableModel.fit(frame, detectors=["gmm"])
+    model = fit_table(frame, detectors=["gmm"])
     page = html(ask(model, frame, n))
     assert "<img" not in page
     assert page.count("</script>") == 2
@@ -196,7 +202,7 @@ def test_oddest_of_many_columns_come_first():
     X[7, 150] = 1e3
     frame = pl.DataFrame(X, schema=[f"c{j}" for j in range(MOST + 20)])
     frame = frame.with_columns(serial=pl.Series([f"P{i}" for i in range(60)]))
-    found = ask(TableModel.fit(frame, detectors=["gmm"]), frame, 60)
+    found = ask(fit_table(frame, detectors=["gmm"]), frame, 60)
     page = html(found)
     section = page[page.index("row 7</h2>") :]
     section = section[: section.index("</section>")]

@@ -10,10 +10,9 @@ from typer.testing import CliRunner
 from helpers.pumps import DETECTORS, pumps, write
 from helpers.reports import NASTY
 from lpfuse import load
-from lpfuse.frames import TableModel
 from lpfuse_cli.app import app
+from lpfuse_cli.fitting import fit_table
 from lpfuse_cli.report import ask, read_answers, write_questions
-from lpfuse_cli.scoring import features_of
 
 pytestmark = pytest.mark.slow  # starts a browser
 
@@ -46,12 +45,12 @@ def hostile_rows():
 def written(tmp_path_factory):
     """Pages by name, beside the models that they are of."""
     folder = tmp_path_factory.mktemp("pages")
-    model = TableModel.fit(pumps(), label="state", normal="ok", detectors=DETECTORS)
+    model = fit_table(pumps(), label="state", normal="ok", detectors=DETECTORS)
     model.save(folder / "plain.lpfuse")
     write(pumps(90, seed=5), folder / "plain.csv")
     data = folder / "plain.csv"
     lpfuse("ask", folder / "plain.lpfuse", data, "-o", folder / "plain.html")
-    odd = TableModel.fit(hostile_rows(), detectors=["gmm"])
+    odd = fit_table(hostile_rows(), detectors=["gmm"])
     odd.save(folder / "hostile.lpfuse")
     write_questions(ask(odd, hostile_rows(), 12), folder / "hostile.html")
     return folder
@@ -129,7 +128,9 @@ def test_every_cell_comes_back_through_the_browser(visit, written, tmp_path):
     rows = pl.read_csv(answers, infer_schema_length=0)["row"].cast(int).to_list()
     asked = hostile_rows()[rows]
     assert found.rows.columns == asked.columns
-    assert np.array_equal(features_of(model, found.rows), model.numbers(asked), equal_nan=True)
+    assert np.array_equal(
+        model.preparation_.rows_of(found.rows), model.preparation_.rows_of(asked), equal_nan=True
+    )
     assert found.rows[NASTY].to_list() == asked[NASTY].to_list()
 
 

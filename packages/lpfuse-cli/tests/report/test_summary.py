@@ -15,7 +15,7 @@ from helpers.pools import Distance, both, normal_rows
 from helpers.reports import fitted
 from lpfuse import SVDD, FixedRule, FusedDetector, LpFusion, TailScaler
 from lpfuse.adapters import ScoreFunction
-from lpfuse.frames import TableModel
+from lpfuse_cli.fitting import fit_table
 from lpfuse_cli.report import figures, summarise
 from lpfuse_cli.report.measures import POINTS
 from lpfuse_cli.report.summary import BINS
@@ -351,20 +351,19 @@ def table():
 
 
 def test_a_model_of_tables(table):
-    model = TableModel.fit(table, label="state", normal="ok", detectors=["gmm", "kpca"])
+    model = fit_table(table, label="state", normal="ok", detectors=["gmm", "kpca"])
     found = summarise(model, table)
     assert found["judged_on"]["anomalies"] == 20
     assert found["data"]["label"] == "state"
     assert found["data"]["normal"] == "ok"
-    assert found["data"]["notes"] == model.notes
+    assert found["data"]["notes"] == model.notes_
     same = summarise(
-        model.fused, model.numbers(table), model.labels(table), names=model.feature_names
+        model, table.drop("state").to_pandas(), np.where(table["state"] == "ok", 1, -1)
     )
     for key in set(KEYS) - {"created", "data"}:
         assert found[key] == same[key]
     without = summarise(model, table.drop("state"))
     assert without["judged_on"]["unlabelled"] == 100
-    assert unchanging(summarise(model))["judged_on"] == summarise(model.fused)["judged_on"]
 
 
 # ---------------------------------------------------------------------------------------- figures

@@ -13,8 +13,7 @@ from helpers.pumps import DETECTORS, pumps
 from lpfuse import FusedDetector, GMMDetector
 from lpfuse._format import per_cent
 from lpfuse.ensemble.rows import places_in_training
-from lpfuse.frames import TableModel
-from lpfuse.frames.table_detector import requested_rate
+from lpfuse.ensemble.summary import requested_rate
 from lpfuse.threshold.offsets import share_interval
 from lpfuse_cli.alarms import (
     alarm_figures,
@@ -26,6 +25,7 @@ from lpfuse_cli.alarms import (
     incomplete_rows,
     likely_false,
 )
+from lpfuse_cli.fitting import fit_table
 
 NO_ROWS = type("Kept", (), {"values": None})()
 
@@ -218,12 +218,12 @@ def test_counts_of_chunks_add_up(gaussian):
 
 
 def test_rows_with_gaps_and_new_texts():
-    model = TableModel.fit(pumps(100), label="state", normal="ok", detectors=DETECTORS)
+    model = fit_table(pumps(100), label="state", normal="ok", detectors=DETECTORS)
     frame = pumps(5, seed=3).with_columns(
         bar=pl.Series([2.5, None, float("nan"), 2.5, 2.5]),
         kind=pl.Series(["a", "a", "b", "new", None]),
     )
-    assert incomplete_rows(model.preparation, frame).tolist() == [False, True, True, True, True]
+    assert incomplete_rows(model.preparation_, frame).tolist() == [False, True, True, True, True]
 
 
 def test_sentences_about_rows_without_labels():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from helpers.pumps import pumps
 from lpfuse.frames import TableFormat
 from lpfuse.frames.cells import plain_numbers, without_unit
-from lpfuse.frames.table_detector import SEPARATORS
+from lpfuse.frames.formats import SEPARATORS
 from lpfuse_cli.tables import CsvFile, Decoder, read_sample, read_table
 
 

@@ -3,13 +3,14 @@
 import os
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from helpers.model_files import members_of, write_members
 from helpers.pumps import Stranger, pumps
 from lpfuse import FusedDetector
 from lpfuse.views import FilledGaps
-from lpfuse_cli.scoring import load_model
+from lpfuse_cli.scoring import load_model, score_frame
 
 
 def test_what_is_no_model_is_refused(model, tmp_path):
@@ -18,7 +19,8 @@ def test_what_is_no_model_is_refused(model, tmp_path):
     (tmp_path / "text").write_text("hello")
     with pytest.raises(ValueError, match="is damaged, or was not written by lpfuse"):
         load_model(tmp_path / "text")
-    model.fused.save(tmp_path / "fused.lpfuse")
+    rows = np.random.default_rng(0).normal(size=(50, 2))
+    FusedDetector(["gmm"]).fit(rows).save(tmp_path / "fused.lpfuse")
     with pytest.raises(ValueError, match="holds FusedDetector, which knows no columns of tables"):
         load_model(tmp_path / "fused.lpfuse")
 
@@ -34,7 +36,7 @@ def forged(path, old, new):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (b'"object": ["TableModel"', b'"object": ["Table"'),
+        (b'"object": ["FusedDetector"', b'"object": ["Fused"'),
         (b'"object": ["TablePreparation"', b'"object": ["Kernel"'),
         (b'"preparation": [', b'"preparation": 3, "x": ['),
         (b'"number_columns"', b'"numbers"'),
@@ -63,7 +65,7 @@ def test_a_flipped_byte_is_noticed(model, tmp_path):
 
 def test_types_of_others_must_be_trusted(model, tmp_path):
     frame = pumps(60)
-    filled = FilledGaps().fit_transform(model.numbers(frame))
+    filled = FilledGaps().fit_transform(model.preparation_.rows_of(frame))
     stranger = FusedDetector([("stranger", Stranger())], random_state=0).fit(filled)
     path = tmp_path / "pumps.lpfuse"
     replace(model, fused=stranger).save(path)
@@ -71,4 +73,4 @@ def test_types_of_others_must_be_trusted(model, tmp_path):
         load_model(path)
     assert f"pass trusted=['{Stranger.__module__}.Stranger']" in str(refusal.value)
     copy = load_model(path, [f"{Stranger.__module__}.Stranger"])
-    assert copy.score(frame.drop_nulls())["score"].null_count() == 0
+    assert score_frame(copy, frame.drop_nulls())["score"].null_count() == 0

@@ -5,14 +5,15 @@ import polars as pl
 import pytest
 
 from helpers.pumps import DETECTORS, pumps, score_table
-from lpfuse.frames import TableModel
+from lpfuse_cli.fitting import fit_table, fuse_table
 from lpfuse_cli.reasons import Reason, reasons
+from lpfuse_cli.scoring import score_frame
 from oracles.shapley import shapley_by_all_orders
 
 
 @pytest.fixture(scope="module")
 def model():
-    return TableModel.fit(pumps(300), label="state", normal="ok", detectors=DETECTORS)
+    return fit_table(pumps(300), label="state", normal="ok", detectors=DETECTORS)
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +36,14 @@ def test_features_of_a_column_move_together(model, strange):
     few, background = strange[1:3], pumps(2, seed=8)  # a new text, and a gap
     found = model.explain(few, background=background, n_permutations="all")
     assert (
-        found.feature_names == model.preparation.columns == ["bar", "flow", "wet", "when", "kind"]
+        found.feature_names == model.preparation_.columns == ["bar", "flow", "wet", "when", "kind"]
     )
-    X, others = model.numbers(few), model.numbers(background)
+    X, others = model.preparation_.rows_of(few), model.preparation_.rows_of(background)
     sources = np.array(model.feature_sources)
     assert len(sources) > 4
     groups = [np.flatnonzero(sources == name) for name in found.feature_names]
     for x, values in zip(X, found.values, strict=True):
-        expected = shapley_by_all_orders(model.fused.score_samples, x, others, groups)
+        expected = shapley_by_all_orders(model.score_samples, x, others, groups)
         np.testing.assert_allclose(values, expected, atol=1e-9)
 
 
@@ -79,8 +80,8 @@ def test_what_hardly_matters_is_not_told(model, strange):
 
 def test_scores_of_tools_are_columns_too():
     frame = score_table().drop("file")
-    model = TableModel.fuse(frame, label="fake", normal="no", high={"knn": "anomaly"})
-    lowest = model.score(frame)["score"].arg_sort()[:5]
+    model = fuse_table(frame, label="fake", normal="no", high={"knn": "anomaly"})
+    lowest = score_frame(model, frame)["score"].arg_sort()[:5]
     found = reasons(model, frame[lowest])
     assert all(each[0].name in {"svm", "knn"} for each in found)
     # The fused score is a sum over columns: another background changes the base, not the order.

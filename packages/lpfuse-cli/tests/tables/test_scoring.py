@@ -5,7 +5,8 @@ import polars as pl
 import pytest
 
 from helpers.pumps import pumps, read, write
-from lpfuse_cli.scoring import map_in_order, score_file
+from lpfuse.ensemble.scoring import score_columns
+from lpfuse_cli.scoring import map_in_order, score_file, score_frame
 from lpfuse_cli.tables import read_table
 
 SUFFIXES = ["csv", "parquet", "arrow"]
@@ -17,10 +18,10 @@ def test_files_in_chunks_are_scored_as_tables_whole(model, tmp_path, source, tar
     new = pumps(50, seed=3)
     data, out = write(new, tmp_path / f"new.{source}"), tmp_path / f"scores.{target}"
     tally = score_file(model, data, out, keep=["serial"], chunk_rows=7, jobs=2)
-    scored, expected = read(out), model.score(read_table(data), keep=["serial"])
+    scored, expected = read(out), score_frame(model, read_table(data), keep=["serial"])
     assert scored.columns == expected.columns
     assert (scored["serial"] == new["serial"]).all()
-    for name in model.score_columns:  # CSV writes numbers to their last digit
+    for name in score_columns(model.detector_names_):  # CSV writes numbers to their last digit
         assert (scored[name] - expected[name]).abs().max() < 1e-9
     assert (tally.rows, tally.anomalies) == (50, (scored["decision"] < 0).sum())
     assert tally.notes == []
@@ -33,7 +34,7 @@ def test_a_file_without_rows(model, tmp_path, source, target):
     out = tmp_path / f"scores.{target}"
     tally = score_file(model, data, out, keep=["serial"])
     assert tally.rows == tally.anomalies == 0
-    assert read(out).columns == ["serial", *model.score_columns]
+    assert read(out).columns == ["serial", *score_columns(model.detector_names_)]
 
 
 def test_what_is_strange_in_a_file_is_noted(model, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from helpers.streams import rows
-from lpfuse.frames import TableModel
+from lpfuse_cli.fitting import fit_table
 from lpfuse_cli.watch import sources
 
 
@@ -11,7 +11,7 @@ from lpfuse_cli.watch import sources
 def model(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "pumps.lpfuse"
     frame = rows(400, seed=0).drop("serial")
-    TableModel.fit(frame, detectors=["gmm", "histogram"]).save(path)
+    fit_table(frame, detectors=["gmm", "histogram"]).save(path)
     return path
 
 

@@ -15,8 +15,8 @@ import typer
 from typer.testing import CliRunner
 
 from helpers.streams import rows
-from lpfuse.frames import TableModel
 from lpfuse_cli.app import app
+from lpfuse_cli.fitting import fit_table
 from lpfuse_cli.scoring import load_model, score_file
 from lpfuse_cli.watch import run, sources, watch
 
@@ -359,7 +359,7 @@ def test_standard_input_continues_or_is_replayed(model, tmp_path, monkeypatch):
 def test_decimal_commas_stay_after_a_restart(tmp_path):
     """Decimal commas are settled by the first rows, also where the next ones could be either."""
     frame = rows(40).select("bar", "flow")
-    TableModel.fit(rows(300, seed=0).select("bar", "flow"), detectors=["gmm"]).save(tmp_path / "m")
+    fit_table(rows(300, seed=0).select("bar", "flow"), detectors=["gmm"]).save(tmp_path / "m")
     lines = [f"{bar};{flow}".replace(".", ",") for bar, flow in frame.iter_rows()]
     source = tmp_path / "rows.csv"
     source.write_text("\n".join(["bar;flow", *lines[:30], ""]))
@@ -403,7 +403,7 @@ def test_state_of_other_settings_raises(model, tmp_path, change, told):
 def test_state_of_another_model_raises(model, tmp_path):
     rows(5).write_csv(tmp_path / "rows.csv")
     watch(model, tmp_path / "rows.csv", tmp_path / "v.csv", **ONCE)
-    TableModel.fit(rows(100).drop("serial"), detectors=["gmm"]).save(tmp_path / "m")
+    fit_table(rows(100).drop("serial"), detectors=["gmm"]).save(tmp_path / "m")
     with pytest.raises(ValueError, match="another model"):
         watch(tmp_path / "m", tmp_path / "rows.csv", tmp_path / "v.csv", **ONCE)
 
@@ -593,7 +593,7 @@ def test_command_exits_with_4_on_drift(model, tmp_path):
 
 def test_command_reads_csv_as_told(tmp_path):
     """Tabs and commas are found; that apostrophes are no quotes must be said."""
-    TableModel.fit(rows(100, seed=0).select("bar", "flow"), detectors=["gmm"]).save(tmp_path / "m")
+    fit_table(rows(100, seed=0).select("bar", "flow"), detectors=["gmm"]).save(tmp_path / "m")
     (tmp_path / "rows.csv").write_bytes(
         "bar\tflow\tñ\n2,5\t7,1\t'a\n2,6\t7,2\tñ'\n".encode("cp1252")
     )

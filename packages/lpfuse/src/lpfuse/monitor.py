@@ -882,7 +882,7 @@ class Reference(NamedTuple):
 def reference_of(fused: FusedDetector, rows: Any, names: Sequence[str] | None) -> Reference:
     """Return the reference: the user's rows, or those that a fitted detector stores."""
     if rows is not None:
-        made = getattr(fused, "preparation_", None)
+        made = fused.preparation_
         table = check_table(rows, estimator=fused) if made is None else made.table(rows, fused)
         if table.shape[0] < FEWEST:
             raise ValueError(
@@ -900,7 +900,7 @@ def reference_of(fused: FusedDetector, rows: Any, names: Sequence[str] | None) -
     if table is None:
         return Reference([], [], None, scores)
     positions = _number_positions(table)
-    if getattr(fused, "preparation_", None) is not None:  # later rows are later: no drift
+    if fused.preparation_ is not None:  # later rows are later: no drift
         positions = [j for j in positions if j in fused.preparation_.lasting]
     values = numbers_at(table, positions) if positions else None
     return Reference(positions, [all_names[j] for j in positions], values, scores)
@@ -939,7 +939,7 @@ def _number_positions(table: Any) -> list[int]:
 
 
 def _names(fused: FusedDetector, names: Sequence[str] | None) -> list[str]:
-    made, d = getattr(fused, "preparation_", None), fused.n_features_in_
+    made, d = fused.preparation_, fused.n_features_in_
     if names is None and made is not None:
         return list(made.feature_names)
     if names is None:
@@ -1080,7 +1080,7 @@ class DriftMonitor:
         self.seed_ = seed
         self.positions_, self.column_names_ = found.positions, found.names
         self.detector_names_ = list(fused.detector_names_)
-        self.preparation_ = getattr(fused, "preparation_", None)
+        self.preparation_ = fused.preparation_
         self.n_features_in_ = fused.n_features_in_
         self.n_rows_ = 0
         self.drifts_: list[Drift] = []

@@ -29,7 +29,6 @@ from lpfuse import (
 )
 from lpfuse._validation.params import ALIASES, NAMES
 from lpfuse.ensemble.components import default_detectors, default_fusion, named_detectors
-from lpfuse.frames import TableModel
 from lpfuse.views import NormalQuantiles
 from lpfuse_cli.console import Detectors
 
@@ -167,9 +166,9 @@ def test_names_stand_beside_detectors_and_for_them():
 def test_the_command_line_and_python_name_the_same():
     frame = pl.DataFrame(ROWS, schema=["a", "b", "c"])
     for detectors in (["gmm", "knn-subspaces"], "paper"):
-        table = TableModel.fit(frame, detectors=detectors, p="2", random_state=0)
+        table = FusedDetector(detectors, p=2.0, random_state=0).fit(frame)
         fused = FusedDetector(detectors, p=2, random_state=0).fit(ROWS)
-        np.testing.assert_allclose(table.fused.weights_, fused.weights_, rtol=1e-9)
+        np.testing.assert_allclose(table.weights_, fused.weights_, rtol=1e-9)
 
 
 def test_names_and_detectors_correspond():
@@ -222,10 +221,10 @@ def test_p_is_that_of_the_default_fusion():
 
 def test_p_of_the_default_pool_drops_the_prior():
     fused = FusedDetector(p=float("inf"), random_state=0).fit(ROWS)
-    table = TableModel.fit(pl.DataFrame(ROWS), p="inf", random_state=0)
+    table = FusedDetector(p=np.inf, random_state=0).fit(pl.DataFrame(ROWS))
     assert fused.fusion_.prior is None
     assert isinstance(fused.scaler_, TwoSidedMinMax)
-    np.testing.assert_allclose(fused.weights_, table.fused.weights_)
+    np.testing.assert_allclose(fused.weights_, table.weights_)
 
 
 @pytest.mark.parametrize("fusion", [LpFusion(p=3), FixedRule("max")])

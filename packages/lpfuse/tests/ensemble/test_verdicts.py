@@ -9,7 +9,7 @@ import pytest
 
 from helpers.pools import Journal, Witness, numbered
 from lpfuse import FixedRule, FusedDetector, GMMDetector, KernelPCADetector
-from lpfuse.frames import TableModel
+from lpfuse_cli.scoring import score_frame
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 3))
@@ -146,5 +146,5 @@ def test_verdicts_are_a_tuple_of_five_arrays():
 
 def test_the_columns_are_those_of_tables():
     frame = pl.DataFrame(X, schema=["a", "b", "c"])
-    model = TableModel.fit(frame, detectors=["kpca", "gmm"])
-    assert model.score(frame).columns == model.fused.verdicts(X).to_frame("polars").columns
+    model = FusedDetector(["kpca", "gmm"]).fit(frame)
+    assert score_frame(model, frame).columns == model.verdicts(frame).to_frame("polars").columns

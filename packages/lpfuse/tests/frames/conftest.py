@@ -1,10 +1,13 @@
+import numpy as np
 import pytest
 
 from helpers.pumps import DETECTORS, pumps
-from lpfuse.frames import TableModel
+from lpfuse import FusedDetector
 
 
 @pytest.fixture(scope="session")
 def model():
     """Fitted to pumps; tests must not change it."""
-    return TableModel.fit(pumps(), label="state", normal="ok", detectors=DETECTORS)
+    frame = pumps()
+    labels = np.where(frame["state"] == "ok", 1, -1)
+    return FusedDetector(DETECTORS, random_state=0).fit(frame.drop("state"), labels)

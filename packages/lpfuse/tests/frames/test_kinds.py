@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from helpers.pumps import pumps
-from lpfuse.frames import TableModel, learn_preparation
+from lpfuse import FusedDetector
+from lpfuse.frames import learn_preparation
 from lpfuse.frames.cells import order_of
 
 B = [1.0, 2.0, 4.0] * 20  # a column that is of use, of 60 rows
@@ -230,6 +231,6 @@ def test_as_numbers_texts_are_missing_then_and_later():
 )
 def test_what_cannot_be_is_refused(kinds, told):
     with pytest.raises(ValueError, match=told):
-        TableModel.fit(pumps(60).drop("state"), detectors=["gmm"], kinds=kinds)
+        FusedDetector(["gmm"]).fit(pumps(60).drop("state"), columns=kinds)
     with pytest.raises(ValueError, match=told):
-        TableModel.fit(from_csv(pumps(60).drop("state")), detectors=["gmm"], kinds=kinds)
+        FusedDetector(["gmm"]).fit(from_csv(pumps(60).drop("state")), columns=kinds)

@@ -53,7 +53,6 @@ from lpfuse import (
     lp_path,
 )
 from lpfuse.adapters import ClassifierExpert, PyODDetector, ScoreColumn, ScoreFunction
-from lpfuse.frames import TableModel
 from lpfuse.fusion import (
     BestSingle,
     CosineSimilarity,
@@ -218,7 +217,8 @@ def ours():
     yield "OnlineDiscoveries", stream
     yield "WatchState", WatchState('{"version": 1}', _monitor_of_drift())
     frame = pumps(40).drop("serial", "when")
-    yield "TableModel", TableModel.fit(frame, label="state", normal="ok", detectors=["gmm", "kpca"])
+    labels = np.where(frame["state"] == "ok", 1, -1)
+    yield "TableModel", FusedDetector(["gmm", "kpca"]).fit(frame.drop("state"), labels)
 
 
 def _monitor_of_drift():

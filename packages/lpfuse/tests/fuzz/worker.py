@@ -31,7 +31,6 @@ from fuzz.forging import forgeries
 from fuzz.watching import Watch
 from lpfuse import FusedDetector, load
 from lpfuse._files import register_all
-from lpfuse.frames import TableModel
 from lpfuse_cli.app import app
 from lpfuse_cli.scoring import load_model
 
@@ -66,10 +65,10 @@ def attempt(path, by_commands=True):
 def uses(model, path, by_commands):
     """What users do with a model, one after the other."""
     yield lambda: f"failed: {type(repr(model))}"  # saying what it is, is no use of it
-    if isinstance(model, TableModel):
+    if isinstance(model, FusedDetector) and model.preparation_ is not None:
         yield lambda: load_model(path)
         yield lambda: command("score", path, ROWS)
-    if by_commands and isinstance(model, TableModel | FusedDetector):
+    if by_commands and isinstance(model, FusedDetector):
         yield lambda: command("report", path, "--json")
     if type(model).__name__ == "VideoDetector":
         yield lambda: faces_model(path)

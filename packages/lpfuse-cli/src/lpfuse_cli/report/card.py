@@ -117,7 +117,7 @@ def write_card(
 
     Parameters
     ----------
-    model : FusedDetector or TableModel
+    model : FusedDetector
         Fitted.
     path : path-like
         The file, usually ``….md``; one that is there is replaced.
@@ -155,25 +155,24 @@ def markdown(model: Any, summary: Summary, title: str, use: str | None) -> str:
 
     Parameters
     ----------
-    model : FusedDetector or TableModel
+    model : FusedDetector
         For what the summary leaves out: names and kinds of columns, answers, what calibrates.
     summary : dict
         What `summarise` returned of it.
     title, use : str, str or None
         As in `write_card`.
     """
-    fused = getattr(model, "fused", model)
     sections = {
         "Intended use": _use(use),
-        "Data": [_rows(fused, summary), *_columns(model), *_notes(summary)],
-        "Detectors and weights": [_detectors(fused, summary), *_proof(summary)],
-        "Calibration": list(_calibration(fused, summary)),
+        "Data": [_rows(model, summary), *_columns(model), *_notes(summary)],
+        "Detectors and weights": [_detectors(model, summary), *_proof(summary)],
+        "Calibration": list(_calibration(model, summary)),
         "What was measured": _measured(summary),
         "Limits": [bullets(LIMITS)],
         "Settings": [table(["parameter", "value"], summary["settings"].items())],
         "Versions": [_versions(summary)],
     }
-    parts = [f"# {escaped(title)}", _first(fused, summary)]
+    parts = [f"# {escaped(title)}", _first(model, summary)]
     for name, paragraphs in sections.items():
         parts += [f"## {name}", *paragraphs]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -223,7 +222,7 @@ def _rows(fused: Any, summary: Summary) -> str:
 
 def _columns(model: Any) -> Iterator[str]:
     """Yield tables of the columns in use and of those left out."""
-    preparation = getattr(model, "preparation", None)
+    preparation = model.preparation_
     if preparation is None:
         names = getattr(model, "feature_names_in_", None)
         kind = "number" if model.rows_.values is not None else "number or word"

@@ -24,12 +24,12 @@ from lpfuse._files import as_json, versions
 from lpfuse._format import MINUS, number, percent, plain, quote, shortened
 from lpfuse._validation.params import counted, quoted
 from lpfuse.ensemble import FusedDetector
-from lpfuse.frames import TableFormat, TableModel
+from lpfuse.frames import TableFormat
 from lpfuse.frames.cells import first_cell, is_number, is_text, numbers_of, polars_module
-from lpfuse.frames.table_detector import OPEN
+from lpfuse.frames.formats import OPEN
 from lpfuse_cli.report.measures import rounded
 from lpfuse_cli.report.page import rendered, write_page
-from lpfuse_cli.scoring import cells_of, features_of
+from lpfuse_cli.scoring import cells_of, rows_of
 from lpfuse_cli.tables import FORMULA, MISSING, read_table
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ Questions = dict[str, Any]
 
 
 def ask(
-    model: TableModel | FusedDetector,
+    model: FusedDetector,
     frame: polars.DataFrame,
     n_questions: int = 10,
     *,
@@ -244,7 +244,7 @@ def ask(
 
     Parameters
     ----------
-    model : TableModel or FusedDetector
+    model : FusedDetector
         Fitted.
     frame : polars.DataFrame
         Rows to choose from, as `lpfuse_cli.tables.read_table` reads them. Those that hold no value
@@ -265,20 +265,20 @@ def ask(
     >>> import numpy as np
     >>> import polars as pl
     >>> from lpfuse_cli.report import ask
-    >>> from lpfuse.frames import TableModel
+    >>> from lpfuse import FusedDetector
     >>> rows = pl.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), schema=["a", "b"])
-    >>> found = ask(TableModel.fit(rows, detectors=["gmm", "kpca"]), rows, 3)
+    >>> found = ask(FusedDetector(["gmm", "kpca"], random_state=0).fit(rows), rows, 3)
     >>> len(found["questions"]), found["rows"], found["header"]
     (3, 60, 'row,answer,chance,a,b')
     """
-    fused, label = (model.fused, model.label) if isinstance(model, TableModel) else (model, None)
+    label = None if model.preparation_ is None else model.preparation_.label
     cells = cells_of(model, frame)
     some = np.flatnonzero(~rows_without_cells(cells))
     if not len(some):
         raise ValueError("No row has a value in the columns of the model. Bring rows to ask about.")
-    features = features_of(model, frame[some])
+    rows = rows_of(model, frame[some])
     wanted = min(n_questions, len(some))
-    found, chances = fused.query(features, wanted, random_state=random_state, return_chances=True)
+    found, chances = model.query(rows, wanted, random_state=random_state, return_chances=True)
     positions = some[found]
     # The label is what is asked.
     held = frame.select(name for name in frame.columns if name != label)
@@ -291,7 +291,7 @@ def ask(
         _described(column, cells[column.name] if column.name in used else None, positions)
         for column in held
     ]
-    told = _judged(fused.verdicts(features[found]))
+    told = _judged(model.verdicts(rows[found]))
     questions = [
         {"row": int(row), "chance": float(chance), "before": line[0], "behind": line[1], **said}
         | {"values": list(values)}
@@ -303,7 +303,7 @@ def ask(
         question["why"] = _reasons(question, average=len(positions) / len(some))
     return {
         "questions": questions,
-        "detectors": list(fused.detector_names_),
+        "detectors": list(model.detector_names_),
         "rows": len(some),
         "header": header,
         "answers": list(MEANINGS),

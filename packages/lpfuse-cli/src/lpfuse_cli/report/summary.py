@@ -20,9 +20,10 @@ from lpfuse._arrays.operations import Host
 from lpfuse._files import as_json, versions
 from lpfuse._format import name_of_p
 from lpfuse._validation.params import check_labels
-from lpfuse._validation.tables import check_table, column_names
+from lpfuse._validation.tables import check_table, column_names, is_frame, to_known_frame
 from lpfuse.ensemble import FusedDetector
 from lpfuse.frames import column_changes
+from lpfuse.frames.cells import as_polars
 from lpfuse.frames.preparation import describe_ranges
 from lpfuse.optim import Certificate, LpPath
 from lpfuse.plots import ContributionsDisplay, PathDisplay, WeightsDisplay
@@ -204,14 +205,14 @@ def explainer(model: Any, given: Any, X: Any, names: list[str], scored: ScoredRo
 
     Parameters
     ----------
-    model, given : FusedDetector or TableModel, and rows as they were given
-        A `TableModel` explains the columns of its table.
+    model, given : FusedDetector, and rows as they were given
+        What was fitted to a data frame explains its columns.
     X, names : array or data frame, and list of str
         Rows as the fused detector takes them, and the names of their columns.
     scored : ScoredRows
         Those that could be scored.
     """
-    if hasattr(model, "fused"):
+    if model.preparation_ is not None:
         return lambda rows: reasons(model, given[rows], most=COLUMNS)
     others = None
     if model.rows_.values is None:  # it learnt from words: rows that it calls normal must do
@@ -246,15 +247,15 @@ def summarise(
 
     Parameters
     ----------
-    model : FusedDetector or TableModel
+    model : FusedDetector
         Fitted.
     X : array-like or data frame of shape (n, d), optional
         Rows that the model has not learnt from; training rows are known again, and the summary says
         so. Without them the training rows are judged, each by detectors and weights that were
         learnt without its fold.
     y : array-like of shape (n,), optional
-        +1 normal, −1 anomaly, 0 unknown; without it all rows are unknown, but a `TableModel` looks
-        for the column that it was taught by.
+        +1 normal, −1 anomaly, 0 unknown; without it all rows are unknown, unless `X` has the
+        column of labels that the model was taught by.
     names : sequence of d str, optional
         Names of the columns of `X`, where it has none.
     keep : data frame, or mapping of str to sequence of n, optional
@@ -290,12 +291,12 @@ def summarise(
     >>> summary["judged_on"]["anomalies"], summary["fusion"]["auc"] > 0.9
     (20, True)
     """
-    fused = getattr(model, "fused", model)
-    if not isinstance(fused, FusedDetector):
+    if not isinstance(model, FusedDetector):
         raise TypeError(
-            f"A summary is made of a FusedDetector or a TableModel, got {type(model).__name__}. Of "
-            "a Pipeline, pass the last step, and the rows as they reach it."
+            f"A summary is made of a FusedDetector, got {type(model).__name__}. Of a Pipeline, "
+            "pass the last step, and the rows as they reach it."
         )
+    fused = model
     check_is_fitted(fused)
     path = path_of(fused)
     left_range: list[dict[str, Any]] = []
@@ -306,13 +307,12 @@ def summarise(
         alarms, flagged = count_training_alarms(fused, scored)
         labels = fused.out_of_fold_.labels
     else:
-        given = X
-        X, labels, names = _rows(model, X, y, names)
+        given, X, labels, names = _rows(model, X, y, names)
         kept = check_kept_columns(keep, len(labels))
-        scored = on_rows(fused, path, X, labels)
+        scored = on_rows(fused, path, given, labels)
         explain = explainer(model, given, X, names, scored)
-        if hasattr(model, "fused"):
-            left_range, _ = column_changes(model.preparation, given, X)
+        if model.preparation_ is not None:
+            left_range, _ = column_changes(model.preparation_, given, X)
         gaps = rows_with_gaps(model, given, X)
         alarms, flagged = count_given_alarms(fused, X, labels, scored, *gaps)
         if alarms["trained_on"]["flatters"]:
@@ -347,10 +347,9 @@ def summarise(
 
 def _told(model: Any, found: dict[str, Any], kept: Kept) -> dict[str, Any]:
     """Add the sentences to the figures."""
-    fused = getattr(model, "fused", model)
     commands = _commands(model, found, kept)
     found["alarm_list"]["command"] = commands["score"]
-    first = overview(fused, found, commands)
+    first = overview(model, found, commands)
     words = {"fusing": fusing_words(found), "alarms": alarm_words(found)}
     return {
         "headline": [*first["sentences"], *words["alarms"], *words["fusing"]],
@@ -368,18 +367,23 @@ def _commands(model: Any, found: dict[str, Any], kept: Kept) -> dict[str, str | 
         return {"score": None, "ask": None}
     files = f"{shlex.quote(named)} {shlex.quote(data)}"
     also = "".join(f" --keep {shlex.quote(name)}" for name in kept)
-    score = f"lpfuse score {files} -o scores.csv{also}" if hasattr(model, "fused") else None
+    score = f"lpfuse score {files} -o scores.csv{also}"
+    score = None if model.preparation_ is None else score
     return {"score": score, "ask": f"lpfuse ask {files} -o questions.html"}
 
 
-def _rows(model: Any, X: Any, y: Any, names: Sequence[Any] | None) -> tuple[Any, Host, list[str]]:
-    """Rows as the fused detector takes them, their labels, the names of their columns."""
-    if hasattr(model, "fused"):
-        frame, X = X, model.numbers(X)
-        names = model.feature_names if names is None else names
-        y = model.labels(frame) if y is None else check_labels(y, len(X), unlabelled=True)
+def _rows(
+    model: FusedDetector, X: Any, y: Any, names: Sequence[Any] | None
+) -> tuple[Any, Any, Host, list[str]]:
+    """Rows as the detector takes them, their features and labels, and the names of features."""
+    made = model.preparation_
+    if made is not None and is_frame(given := to_known_frame(X)):
+        frame = as_polars(given)
+        X, given = made.rows_of(frame), frame.select(made.columns)
+        names = made.feature_names if names is None else names
+        y = made.labels(frame) if y is None else check_labels(y, len(X), unlabelled=True)
     else:
-        X = check_table(X, estimator=model)
+        given = X = check_table(X, estimator=model)
         y = check_labels(y, X.shape[0], unlabelled=True)
         known = getattr(model, "feature_names_in_", None)
         names = next(each for each in (names, column_names(X), known, ()) if each is not None)
@@ -387,7 +391,7 @@ def _rows(model: Any, X: Any, y: Any, names: Sequence[Any] | None) -> tuple[Any,
     names = list(map(str, names)) if len(names) else [f"column {j}" for j in range(d)]
     if len(names) != d:
         raise ValueError(f"names must be one for each column of X: {d}, got {len(names)}.")
-    return X, np.zeros(len(X)) if y is None else np.asarray(y, dtype=np.float64), names
+    return given, X, np.zeros(len(X)) if y is None else np.asarray(y, dtype=np.float64), names
 
 
 # ----------------------------------------------------------------------- scores, threshold, alarms
@@ -442,7 +446,7 @@ def _correlation(scored: ScoredRows) -> dict[str, Any]:
 
 
 def _data(model: Any) -> dict[str, Any]:
-    fused = getattr(model, "fused", model)
+    fused = model
     taught = fused.out_of_fold_.labels
     return {
         "columns": int(fused.n_features_in_),

@@ -13,9 +13,10 @@ import numpy as np
 from lpfuse._arrays.operations import Host
 from lpfuse._format import fixed, plain, quote
 from lpfuse._validation.params import counted
-from lpfuse.frames import TableModel
+from lpfuse.ensemble import FusedDetector
 from lpfuse.frames.cells import NO_DATE, ORDERS, days_of, is_text, polars_module, read_moments
 from lpfuse.monitor import DriftStatus
+from lpfuse_cli.scoring import how_prepared, judge_frame
 from lpfuse_cli.watch.batches import (
     BACKWARDS,
     LACKS,
@@ -91,7 +92,7 @@ def _select_rows(X: Host, verdicts: Verdicts, which: Any) -> tuple[Host, Verdict
 
 
 def judge(
-    model: TableModel,
+    model: FusedDetector,
     batch: Batch,
     keep: list[str],
     prepare: Callable[[polars.DataFrame], Any],
@@ -100,7 +101,7 @@ def judge(
 
     Parameters
     ----------
-    model : TableModel
+    model : FusedDetector
         The fitted model.
     batch : Batch
         Rows.
@@ -114,10 +115,10 @@ def judge(
     rows = _drop_if_columns_lack(model, rows, notes)
     found = None
     try:
-        found = model.judged(rows.frame) if rows.frame.height else None
+        found = judge_frame(model, rows.frame) if rows.frame.height else None
     except ValueError:
         rows = _drop_wrong_cells(model, rows, notes)
-        found = model.judged(rows.frame) if rows.frame.height else None
+        found = judge_frame(model, rows.frame) if rows.frame.height else None
     except polars_module().exceptions.PolarsError as error:  # cells of an unsupported type
         text = plain(str(error).partition("\n")[0])
         notes += [Note(NO_NUMBER, int(row), text) for row in rows.numbers]
@@ -125,16 +126,17 @@ def judge(
     if found is None:
         return Judged(batch, None, notes, Counter())
     table = _row_columns(batch, rows.numbers).hstack(_kept(rows.frame, keep)).hstack(found.table)
-    remarks = model.preparation.new_in(rows.frame)
+    remarks = how_prepared(model).new_in(rows.frame)
     X, verdicts = found.X, found.verdicts
-    if found.nothing.any():
-        X, verdicts = _select_rows(X, verdicts, ~found.nothing)
+    nothing = np.isnan(X).all(axis=1)
+    if nothing.any():
+        X, verdicts = _select_rows(X, verdicts, ~nothing)
     return Judged(batch, table, notes, remarks, X, verdicts, prepare(table))
 
 
-def _drop_if_columns_lack(model: TableModel, rows: Rows, notes: list[Note]) -> Rows:
+def _drop_if_columns_lack(model: FusedDetector, rows: Rows, notes: list[Note]) -> Rows:
     """Drop all rows where the table lacks columns of the model."""
-    lacking = [name for name in model.preparation.columns if name not in rows.frame.columns]
+    lacking = [name for name in how_prepared(model).columns if name not in rows.frame.columns]
     if not lacking or not rows.frame.height:
         return rows
     text = ", ".join(map(quote, lacking))
@@ -142,9 +144,9 @@ def _drop_if_columns_lack(model: TableModel, rows: Rows, notes: list[Note]) -> R
     return Rows(rows.frame.clear(), rows.numbers[:0], rows.notes)
 
 
-def _drop_wrong_cells(model: TableModel, rows: Rows, notes: list[Note]) -> Rows:
+def _drop_wrong_cells(model: FusedDetector, rows: Rows, notes: list[Note]) -> Rows:
     """Drop rows with a cell that is no number or date where the model needs one."""
-    wrong = model.preparation.wrong_cells(rows.frame)
+    wrong = how_prepared(model).wrong_cells(rows.frame)
     bad = np.zeros(rows.frame.height, bool)
     for name, where in wrong.items():
         new = where.to_numpy() & ~bad

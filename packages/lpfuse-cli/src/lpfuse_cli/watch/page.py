@@ -72,7 +72,7 @@ def status_of(watch: Watch, now: float) -> Figures:
 
 
 def _promised(watch: Watch) -> float | None:
-    fused = watch.model.fused
+    fused = watch.model
     return float(fused.false_alarm_rate) if fused.false_alarm_rate else None
 
 

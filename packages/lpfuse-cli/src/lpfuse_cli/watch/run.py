@@ -22,10 +22,11 @@ from lpfuse._arrays.operations import one_blas_thread
 from lpfuse._files import as_json, check_writable
 from lpfuse._format import plain
 from lpfuse._validation.params import check_count, check_number, quoted
-from lpfuse.frames import TableFormat, TableModel
-from lpfuse.frames.table_detector import OPEN
+from lpfuse.ensemble import FusedDetector
+from lpfuse.frames import TableFormat
+from lpfuse.frames.formats import OPEN
 from lpfuse.monitor import DriftMonitor, DriftStatus, StreamCounts
-from lpfuse_cli.scoring import cores, load_model
+from lpfuse_cli.scoring import check_kept, cores, how_prepared, load_model, rows_of
 from lpfuse_cli.tables import read_table
 from lpfuse_cli.watch.batches import Batch
 from lpfuse_cli.watch.judge import ROW, Clock, Judged, Places, Progress, Tally, judge
@@ -170,7 +171,7 @@ def watch(
     Parameters
     ----------
     model : path-like
-        A file of `TableModel.save`.
+        A file of `lpfuse fit`, or of `FusedDetector.save` after a fit to a data frame.
     source : str or path
         A ``.csv`` file that grows; a folder that ``.csv``, ``.parquet`` and ``.arrow`` files are
         put into; ``-`` for CSV on standard input; or ``kafka://host:port/topic``, followed by
@@ -179,7 +180,7 @@ def watch(
     out : str or path
         A ``.csv`` file that verdicts are appended to, or a folder, ``verdicts/``, for Parquet
         files. Columns: ``row``, the place in the stream from 1; ``file`` for a folder,
-        ``partition`` and ``offset`` for Kafka; those of `keep`; and those of `TableModel.score`.
+        ``partition`` and ``offset`` for Kafka; those of `keep`; and those of ``lpfuse score``.
         The state is the folder `out` with ``.watch`` added.
     **settings
         Fields of `WatchSettings`.
@@ -201,11 +202,11 @@ def watch(
     --------
     >>> import numpy as np
     >>> import polars as pl
-    >>> from lpfuse.frames import TableModel
+    >>> from lpfuse import FusedDetector
     >>> from lpfuse_cli.watch import watch
     >>> rows = pl.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), schema=["a", "b"])
     >>> folder = getfixture("tmp_path")
-    >>> TableModel.fit(rows, detectors=["gmm"]).save(folder / "model.lpfuse")
+    >>> FusedDetector(["gmm"], random_state=0).fit(rows).save(folder / "model.lpfuse")
     >>> rows.write_csv(folder / "rows.csv")
     >>> files = folder / "model.lpfuse", folder / "rows.csv", folder / "verdicts.csv"
     >>> watch(*files, once=True).rows
@@ -241,17 +242,18 @@ def _prepare(model: str, source: str, out: str, settings: WatchSettings) -> Watc
         check_writable(page, [Path(model)])
         remove_unfinished(page)
     loaded = load_model(model, settings.trusted, key=settings.key)
-    format = settings.format.checked() | loaded.format
+    made = how_prepared(loaded)
+    format = settings.format.checked() | made.format
     opened = make_source(
-        source, loaded.preparation.columns, format, once=settings.once, replayed=settings.replayed
+        source, made.columns, format, once=settings.once, replayed=settings.replayed
     )
     if output.path.exists() and Path(opened.name).exists() and output.path.samefile(opened.name):
         raise ValueError("The output is the source. Use another output.")
     reference = None
     if settings.reference is not None:
-        reference = loaded.numbers(read_table(Path(settings.reference), format=format))
+        reference = rows_of(loaded, read_table(Path(settings.reference), format=format))
     monitor = DriftMonitor(level=settings.drift_level)
-    monitor.fit(loaded.fused, reference, column_names=loaded.feature_names)
+    monitor.fit(loaded, reference)
     return Watch(
         loaded,
         Path(model).name,
@@ -274,7 +276,7 @@ def _prepare(model: str, source: str, out: str, settings: WatchSettings) -> Watc
     )
 
 
-def _kept_columns(model: TableModel, source: Source, keep: Sequence[str]) -> list[str]:
+def _kept_columns(model: FusedDetector, source: Source, keep: Sequence[str]) -> list[str]:
     """Check columns to keep, as far as possible before the first row."""
     own = [ROW, *source.mark_names]
     clash = [name for name in keep if name in own]
@@ -286,7 +288,7 @@ def _kept_columns(model: TableModel, source: Source, keep: Sequence[str]) -> lis
     if isinstance(source, GrowingFile | StandardInput):  # checked against its header
         return list(keep)
     names = [part.strip() for text in keep for part in text.split(",")]
-    return model.check_kept(names, names)
+    return check_kept(model, names, names)
 
 
 @dataclass
@@ -301,7 +303,7 @@ class Watch:
         Columns to copy before the scores.
     """
 
-    model: TableModel
+    model: FusedDetector
     model_name: str
     source: Source
     output: CsvOutput | PartsOutput
@@ -458,8 +460,8 @@ class Watch:
         checked = self.resumed
         for batch in self._batches():
             if not checked and self.source.columns is not None:
-                self.model.preparation.check(self.source.columns)  # before anything is written
-                self.keep = self.model.check_kept(self.keep, self.source.columns)
+                how_prepared(self.model).check(self.source.columns)  # before anything is written
+                self.keep = check_kept(self.model, self.keep, self.source.columns)
                 checked = True
             if batch is not None:
                 waiting.append(pool.submit(self._judge, batch))

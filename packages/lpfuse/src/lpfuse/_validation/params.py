@@ -93,7 +93,7 @@ FEATURES = Table(
     "X",
     "Features",
     "n samples × d features",
-    "encode them as numbers first (lpfuse.frames.make_table_detector does, for text and dates)",
+    "encode them as numbers first; FusedDetector takes a data frame with text and dates",
 )
 
 

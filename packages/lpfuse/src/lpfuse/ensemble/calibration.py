@@ -32,6 +32,7 @@ from lpfuse._validation import params
 from lpfuse.ensemble.combination import Combination, Gaps, without_gaps
 from lpfuse.ensemble.pool import Pool
 from lpfuse.ensemble.rows import Index, StoredRows
+from lpfuse.frames import TablePreparation
 from lpfuse.threshold import (
     THRESHOLD_RULES,
     CalibrationPromise,
@@ -422,6 +423,8 @@ class CalibratedFit:
         The round of questions in which each of these rows was taught; 0: in none.
     search : object
         What the strategy has to tell of its choice.
+    preparation : TablePreparation or None
+        How the columns of a data frame become features.
     """
 
     pool: Pool
@@ -434,6 +437,7 @@ class CalibratedFit:
     rows: StoredRows
     rounds: NDArray[np.intp]
     search: Any = None
+    preparation: TablePreparation | None = None
 
     @property
     def n_learnt(self) -> int:

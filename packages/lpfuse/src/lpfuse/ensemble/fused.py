@@ -248,7 +248,6 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     """
 
     result_: CalibratedFit
-    preparation_: TablePreparation | None
     scores_rows_alone: ClassVar[bool] = True  # whatever else is in the batch
 
     def __init__(
@@ -375,7 +374,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         if preparation is not None:
             learn_ranges(preparation, rows.X[rows.labels >= 0])
         record_columns(self, rows.X if is_blocked(X) else X)
-        self.result_, self.preparation_ = result, preparation
+        self.result_ = replace(result, preparation=preparation)
         return self
 
     def _check_parameters(self) -> None:
@@ -455,29 +454,25 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         other = copy(self).set_params(fusion=fusion, scaler=scaler, p="auto")
         if getattr(fusion, "uses_features", False):
             raise ValueError(f"{fusion!r} looks at the features of the rows: fit anew with it.")
-        strategy = other._strategy(self._preparation)
-        other.result_ = learning.fuse_again(self.result_, strategy, other._rule())
+        strategy = other._strategy(self.preparation_)
+        result = learning.fuse_again(self.result_, strategy, other._rule())
+        other.result_ = replace(result, preparation=self.preparation_)
         return other
 
     # ------------------------------------------------------------------------------------- scoring
 
-    @property
-    def _preparation(self) -> TablePreparation | None:
-        return getattr(self, "preparation_", None)  # files of earlier versions have none
-
     def _table(self, X: Any) -> Table:
         """Return the rows as the detectors take them: features of a data frame, or a table."""
         check_is_fitted(self)
-        if self._preparation is None:
-            return check_table(X, estimator=self)
-        return self._preparation.table(X, self)
+        made = self.preparation_
+        return check_table(X, estimator=self) if made is None else made.table(X, self)
 
     def _raw_scores(self, X: Any) -> tuple[Host, Host | None]:
         """Score rows by every detector; also return features, where the fusion looks at them."""
         return self._score_table(self._table(X))
 
     def _score_table(self, table: Table) -> tuple[Host, Host | None]:
-        if self._preparation is None:
+        if self.preparation_ is None:
             return scoring.raw_scores(self.result_, table, self.n_jobs)
         # `lpfuse.frames.column_changes` names columns without a value.
         with warnings.catch_warnings(action="ignore", category=EmptyColumnWarning):
@@ -779,11 +774,10 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         if is_blocked(X):
             raise TypeError("Rows in memory are explained, got rows of Dask. Pass X.compute().")
         table, random = self._table(X), check_random_state(random_state)
-        made = self._preparation
-        if made is None:
-            players = explain.find_players(groups, table, self)
-        else:  # what counts are the columns of the frame
-            players = explain.find_players(made.players(groups), table, None)
+        made, named = self.preparation_, self
+        if made is not None:  # what counts are the columns of the frame
+            groups, named = made.players(groups), None
+        players = explain.find_players(groups, table, named)
         scores = self._fused_scores(table)  # first: it warns of gaps
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             if background is not None and np.ndim(background) > 0:
@@ -937,11 +931,12 @@ class FusedDetector(OutlierMixin, BaseEstimator):
                 "y has no answer: all are 0, don't know. Pass +1 (normal) or -1 (anomaly)."
             )
         decided = answers != 0
-        self.result_ = active.relearn(
+        result = active.relearn(
             self.result_, numbers[decided], answers[decided], asked[decided],
-            self._strategy(self._preparation), self._rule(),
+            self._strategy(self.preparation_), self._rule(),
             cv=self.cv, n_jobs=self.n_jobs, random_state=self.random_state,
         )  # fmt: skip
+        self.result_ = replace(result, preparation=self.preparation_)
         return self
 
     def audit_answers(self, *, confidence: float = 0.95) -> AnswerAudit:
@@ -1037,13 +1032,14 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         if is_blocked(X):
             X, _ = draw_from_blocks(X, None, None, None, subsample, random)
         table = self._table(X)
-        if self._preparation is not None:  # rows without any value calibrate nothing
+        if self.preparation_ is not None:  # rows without any value calibrate nothing
             table = table[~np.isnan(table).all(axis=1)]
         if not len(table):
             raise ValueError("recalibrate needs normal rows that hold some values, got none.")
         active.warn_of_training_rows(self.result_, table)
         raw, features = self._score_table(table)
-        self.result_ = active.recalibrate(self.result_, table, raw, features, rule, scale, random)
+        result = active.recalibrate(self.result_, table, raw, features, rule, scale, random)
+        self.result_ = replace(result, preparation=self.preparation_)
         return self
 
     # ---------------------------------------------------------- parameters of detectors by name
@@ -1195,12 +1191,17 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     @property
     def columns_(self) -> dict[str, str]:
         """What each column of the data frame was taken for; empty where rows were an array."""
-        return {} if self._preparation is None else self._preparation.kinds
+        return {} if self.preparation_ is None else self.preparation_.kinds
 
     @property
     def notes_(self) -> list[str]:
         """What was taken as what, what was left out and why, in sentences."""
-        return [] if self._preparation is None else self._preparation.notes
+        return [] if self.preparation_ is None else self.preparation_.notes
+
+    @property
+    def preparation_(self) -> TablePreparation | None:
+        """How the columns of a data frame become features; None where rows were an array."""
+        return self.result_.preparation
 
     @property
     def offset_(self) -> float:
@@ -1317,6 +1318,7 @@ class TableModel:
         made.names = (*made.columns, *made.dropped)
         made.told = tuple(note for note in self.notes if note not in made.notes)
         made.label, made.normal, made.format = self.label, self.normal, self.format
-        fused.preparation_, fused.n_features_in_ = made, len(made.names)
+        fused.result_ = replace(fused.result_, preparation=made)
+        fused.n_features_in_ = len(made.names)
         fused.feature_names_in_ = np.array(made.names, dtype=object)
         return fused

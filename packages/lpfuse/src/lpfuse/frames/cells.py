@@ -66,6 +66,28 @@ def plain_numbers(cells: polars.Series, decimal: str) -> polars.Series:
     return pl.select(pl.coalesce(made, cells).alias(cells.name)).to_series()
 
 
+def has_decimal_commas(column: polars.Series) -> bool:
+    """Tell whether texts are numbers with decimal commas, beyond doubt: 1,234 may be a thousand.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> (
+    ...     has_decimal_commas(pl.Series(["50,08", "1.234,5"])),
+    ...     has_decimal_commas(pl.Series(["1,234"])),
+    ... )
+    (True, False)
+    """
+    if column.dtype != polars_module().String:
+        return False
+    cells = column.drop_nulls()
+    # A few cells rule most columns out, at little cost.
+    if not cells.head(HINT).str.contains(NUMBER[","]).all():
+        return False
+    both = cells.str.contains(NUMBER["."]).all()
+    return not both and bool(cells.str.contains(NUMBER[","]).all())
+
+
 def without_unit(texts: polars.Series) -> tuple[polars.Series, polars.Series]:
     """Numbers as texts, null where there is none, and their units, empty where there is none.
 

@@ -24,6 +24,7 @@ from lpfuse.frames.cells import (
     days_of,
     features_of_moments,
     first_cell,
+    has_decimal_commas,
     is_number,
     is_text,
     labels_of,
@@ -32,6 +33,7 @@ from lpfuse.frames.cells import (
     numbers_of,
     order_of,
     parts_of,
+    plain_numbers,
     polars_module,
     read_moments,
     read_numbers,
@@ -292,7 +294,7 @@ OTHER = "(other)"
 NAMED = (
     "number_columns", "text_columns", "truths", "units", "forgiving", "orders", "parts", "origins",
     "since", "medians", "categories", "rare", "gaps", "dropped", "kinds_dropped", "doubtful",
-    "ranges", "names", "told",
+    "ranges", "names", "told", "commas",
 )  # fmt: skip
 
 
@@ -341,6 +343,8 @@ class TablePreparation:
         Of features that are no waves and no texts, where 98 % of the training rows lie.
     names : tuple of str
         All columns of the training rows, in their order.
+    commas : tuple of str
+        Columns of texts that are numbers with decimal commas.
     label, normal : str or None
         The column of labels that came with the rows, and what normal rows hold there.
     told : tuple of str
@@ -368,6 +372,7 @@ class TablePreparation:
     doubtful: list[str] = field(default_factory=list)
     ranges: dict[str, list[float]] = field(default_factory=dict)
     names: tuple[str, ...] = ()
+    commas: tuple[str, ...] = ()
     label: str | None = None
     normal: str | None = None
     told: tuple[str, ...] = ()
@@ -462,7 +467,9 @@ class TablePreparation:
     def players(self, groups: Mapping[str, Any] | None) -> dict[str, list[int]]:
         """Return positions of the features of each group of columns, or column of its own."""
         own = {name: places for name, places in self.groups.items() if places}
-        found = {str(group): self.positions(names, group) for group, names in (groups or {}).items()}
+        found = {
+            str(group): self.positions(names, group) for group, names in (groups or {}).items()
+        }
         taken = [place for places in found.values() for place in places]
         if len(set(taken)) < len(taken):
             raise ValueError("groups must not overlap: a column is in several of them.")
@@ -572,6 +579,7 @@ class TablePreparation:
         frame, start
             As in `numbers`.
         """
+        frame = self._spelt(frame)
         found: dict[str, Any] = {
             name: numbers_of(frame[name], start, *self._reading(name))
             for name in self.number_columns
@@ -579,6 +587,11 @@ class TablePreparation:
         found |= {n: moments_of(frame[n], order, start) for n, order in self.orders.items()}
         found |= {name: texts_of(frame[name]) for name in self.text_columns}
         return polars_module().DataFrame(found)
+
+    def _spelt(self, frame: polars.DataFrame) -> polars.DataFrame:
+        """Return the rows with decimal points where columns of texts have decimal commas."""
+        written = [frame[name] for name in self.commas if is_text(frame[name])]
+        return frame.with_columns(plain_numbers(texts_of(column), ",") for column in written)
 
     def _reading(self, name: str) -> tuple[bool, str | None, bool]:
         """How the numbers of a column are written: `truths`, `unit` and `forgiving`."""
@@ -592,7 +605,7 @@ class TablePreparation:
         frame : polars.DataFrame
             As in `numbers`.
         """
-        wrong = {}
+        wrong, frame = {}, self._spelt(frame)
         for name in [*self.number_columns, *self.orders]:
             try:
                 if name in self.orders:
@@ -778,7 +791,9 @@ def learn_preparation(
     names = frame.columns
     features, drop = check_names(features, names), check_names(drop, names)
     categories, given = check_names(categories, names), check_kinds(kinds or {}, names)
-    made = TablePreparation(scores=scores, names=tuple(names))
+    commas = tuple(column.name for column in frame if has_decimal_commas(column))
+    made = TablePreparation(scores=scores, names=tuple(names), commas=commas)
+    frame = made._spelt(frame)
     told = dict.fromkeys(categories, "category") | dict.fromkeys(drop, "drop") | given
     for column in frame:
         name = column.name

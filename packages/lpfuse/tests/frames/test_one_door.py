@@ -1,4 +1,4 @@
-"""`make_table_detector`: data frames as they come, with the preparation of the command line."""
+"""`FusedDetector` takes data frames as they come, with the preparation of the command line."""
 
 import datetime
 
@@ -10,12 +10,13 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.svm import OneClassSVM
 
-from lpfuse import FusedDetector, KNNDetector, load
-from lpfuse.frames import TableDetector, TableModel, make_table_detector
+from lpfuse import FixedRule, FusedDetector, GMMDetector, KNNDetector, load
 from lpfuse.frames.cells import as_polars
+from lpfuse.monitor import DriftMonitor
 from lpfuse.views import FilledGaps
+from lpfuse_cli.fitting import fit_table
+from lpfuse_cli.scoring import score_frame
 
 POOL = [("knn", make_pipeline(FilledGaps(), KNNDetector()))]
 
@@ -39,8 +40,8 @@ def pumps(n=200, seed=0):
     return frame
 
 
-def made(**options):
-    return make_table_detector(detectors=POOL, random_state=0, **options)
+def made(**parameters):
+    return FusedDetector(POOL, random_state=0, **parameters)
 
 
 def test_text_dates_gaps_and_names_of_rows():
@@ -55,13 +56,15 @@ def test_text_dates_gaps_and_names_of_rows():
 
 def test_the_same_as_the_command_line_makes_of_it():
     frame = pumps()
-    ours = make_table_detector(random_state=0).fit(frame)
-    model = TableModel.fit(frame, random_state=0)  # what `lpfuse fit` calls
+    ours = FusedDetector(random_state=0).fit(frame)
+    model = fit_table(frame, random_state=0)  # what `lpfuse fit` calls
     new = pumps(50, seed=1)
-    np.testing.assert_array_equal(ours.score_samples(new), model.score(new)["score"].to_numpy())
-    np.testing.assert_array_equal(ours.predict(new), model.score(new)["decision"].to_numpy())
-    np.testing.assert_array_equal(ours.pvalues(new), model.score(new)["p_value"].to_numpy())
-    assert ours.notes_ == model.notes[1:]  # the first is about labels
+    np.testing.assert_array_equal(
+        ours.score_samples(new), score_frame(model, new)["score"].to_numpy()
+    )
+    np.testing.assert_array_equal(ours.predict(new), score_frame(model, new)["decision"].to_numpy())
+    np.testing.assert_array_equal(ours.pvalues(new), score_frame(model, new)["p_value"].to_numpy())
+    assert ours.notes_ == model.notes_[1:]  # the first is about labels
 
 
 @pytest.mark.parametrize(
@@ -97,7 +100,7 @@ def test_labels_and_arguments_of_fit_arrive():
     y[:8] = -1
     frame.loc[:7, "bar"] = 4.0
     detector = made().fit(frame, y, groups=np.arange(200) // 2)
-    assert (detector.fused.out_of_fold_.known < 0).sum() == 8
+    assert (detector.out_of_fold_.known < 0).sum() == 8
     with pytest.raises(ValueError, match="y holds only 0 and 1"):
         made().fit(frame, (y > 0).astype(int))
     made().fit(frame, (y > 0).astype(int), unlabelled=0)
@@ -107,40 +110,95 @@ def test_saved_for_the_command_line_and_for_python(tmp_path):
     detector, new = made().fit(pumps()), pumps(20, seed=1)
     detector.save(tmp_path / "pumps.lpfuse")
     again = load(tmp_path / "pumps.lpfuse")
-    assert isinstance(again, TableModel)
+    assert isinstance(again, FusedDetector)
     np.testing.assert_array_equal(again.predict(new), detector.predict(new))
     np.testing.assert_array_equal(again.decision_function(new), detector.decision_function(new))
     np.testing.assert_array_equal(again.score_samples(new), detector.score_samples(new))
 
 
 def test_an_estimator_like_others():
-    detector = made(drop=["flow"], false_alarm_rate=0.1)
-    copy = clone(detector).set_params(detector__false_alarm_rate=0.2)
-    assert copy.get_params()["detector__false_alarm_rate"] == 0.2
-    assert copy.drop == ["flow"]
+    detector = made(false_alarm_rate=0.1)
+    assert clone(detector).set_params(false_alarm_rate=0.2).false_alarm_rate == 0.2
     with pytest.raises(NotFittedError):
         detector.predict(pumps())
-    with pytest.raises(NotFittedError):
-        detector.save("nowhere.lpfuse")
     assert set(detector.fit_predict(pumps())) == {1, -1}
-    assert any(note == "Dropped: 'flow', as asked." for note in detector.notes_)
+    told = detector.fit(pumps(), columns={"flow": "drop"})
+    assert "Dropped: 'flow', as asked." in told.notes_
 
 
 def test_what_is_refused():
-    with pytest.raises(TypeError, match="Expected a data frame with named columns, got ndarray"):
-        made().fit(np.ones((3, 2)))
-    with pytest.raises(TypeError, match="detector must be a FusedDetector or None"):
-        TableDetector(OneClassSVM()).fit(pumps())
     with pytest.raises(ValueError, match="There is no column 'baar'"):
-        made(drop=["baar"]).fit(pumps())
+        made().fit(pumps(), columns={"baar": "drop"})
     with pytest.raises(ValueError, match="The table has no rows"):
         made().fit(pumps()[:0])
     twice = pd.DataFrame(np.ones((5, 2)), columns=["a", "a"])
     with pytest.raises(ValueError, match="'a' occurs twice"):
         made().fit(twice)
-    detector = TableDetector().set_params(detector=FusedDetector(POOL, random_state=0))
+    detector = made().fit(pumps())
     with pytest.raises(ValueError, match="The data lack 1 column that the model was trained on"):
-        detector.fit(pumps()).predict(pumps().drop(columns="bar"))
+        detector.predict(pumps().drop(columns="bar"))
+    with pytest.raises(ValueError, match="fitted to a data frame with the columns 'pump', 'when'"):
+        detector.predict(np.ones((3, 2)))
+    with pytest.raises(ValueError, match="columns must be"):
+        made().fit(pumps(), columns="raw")
+
+
+def test_every_method_speaks_of_the_columns_of_the_frame():
+    frame = pumps(300)
+    fused = FusedDetector(["gmm", "histogram"], random_state=0).fit(frame)
+    assert fused.columns_["kind"] == "category"
+    odd = pumps(3, seed=1)
+    odd.loc[1, "bar"] = 9.9
+    found = fused.explain(odd, groups={"site": ["kind", "wet"]})
+    assert found.feature_names == ["bar", "flow", "site", "when"]
+    assert found.reasons(1)[0] == "bar"
+    rows, chances = fused.query(frame, 6, return_chances=True)
+    answers = np.where(rows % 2, 1, -1)
+    assert fused.teach(frame.iloc[rows], answers, chances=chances).audit_answers().n_answers == 6
+    assert fused.score(odd, [1, -1, 1]) >= 0.5
+    assert fused.recalibrate(pumps(100, seed=4)) is fused
+    assert fused.with_fusion(FixedRule("sum")).predict(odd)[1] == -1
+
+
+def test_drift_is_of_columns_and_never_of_the_calendar():
+    fused = FusedDetector(["gmm"], random_state=0).fit(pumps(300))
+    monitor = DriftMonitor().fit(fused)
+    assert monitor.column_names_ == ["bar", "flow", "wet", "kind=axial", "kind=radial"]
+    later = pumps(400, seed=1)
+    later["bar"] += 0.5
+    assert any(
+        "bar" in drift.stream for drift in monitor.update(later, fused.verdicts(later)).drifts
+    )
+
+
+def test_detectors_select_columns_of_the_frame():
+    pool = [("gmm", GMMDetector(), ["bar", "kind"]), ("knn", KNNDetector(), [3])]
+    frame = pumps().dropna()
+    fused = FusedDetector(pool, random_state=0).fit(frame)
+    names = fused.preparation_.feature_names
+    seen = [[names[k] for k in columns] for _, _, columns in fused.detectors_]
+    assert seen == [["bar", "kind=axial", "kind=radial"], ["flow"]]
+
+
+def test_numbers_of_frames_and_arrays_score_alike():
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    one, two = FusedDetector(random_state=0).fit(X), FusedDetector(random_state=0).fit(frame)
+    np.testing.assert_array_equal(one.score_samples(X), two.score_samples(frame))
+    with pytest.raises(ValueError, match="same order"):
+        two.predict(frame[["b", "a", "c"]])
+    with pytest.warns(UserWarning, match="valid feature names") as told:
+        two.predict(X)
+    assert len(told) == 1
+
+
+def test_decimal_commas_are_read_as_on_the_command_line():
+    rng = np.random.default_rng(0)
+    values = rng.normal(50, 1, 200)
+    texts = [f"{value:.2f}".replace(".", ",") for value in values]
+    fused = FusedDetector(["gmm"], random_state=0).fit(pd.DataFrame({"price": texts}))
+    assert fused.columns_ == {"price": "number"}
+    assert fused.predict(pd.DataFrame({"price": ["50,08", "99,99"]})).tolist() == [1, -1]
 
 
 def test_cells_of_several_types_are_read_as_in_a_file():
@@ -151,15 +209,15 @@ def test_cells_of_several_types_are_read_as_in_a_file():
 
 
 def test_what_a_column_is_can_be_told():
-    told = made(kinds={"flow": "category", "when": "drop"}).fit(pumps())
-    assert told.preparation.kinds["flow"] == "category"
-    assert "when" not in told.preparation.columns
+    told = made().fit(pumps(), columns={"flow": "category", "when": "drop"})
+    assert told.columns_["flow"] == "category"
+    assert "when" not in told.preparation_.columns
     with pytest.raises(ValueError, match="colour"):
-        made(kinds={"flow": "colour"}).fit(pumps())
+        made().fit(pumps(), columns={"flow": "colour"})
 
 
 def test_rows_with_a_gap_are_judged_like_others():
-    detector = make_table_detector(random_state=0).fit(pumps(300))
+    detector = FusedDetector(random_state=0).fit(pumps(300))
     new = pumps(1500, seed=3)
     gaps, flagged = new.isna().any(axis=1).to_numpy(), detector.predict(new) < 0
     assert gaps.sum() > 150

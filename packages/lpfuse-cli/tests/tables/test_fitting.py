@@ -8,85 +8,91 @@ import pytest
 import lpfuse
 from helpers.pumps import DETECTORS, pumps
 from lpfuse import FusedDetector, GMMDetector
-from lpfuse.frames import TableModel, outcome, proof
+from lpfuse.ensemble.scoring import score_columns
+from lpfuse.ensemble.summary import outcome, proof
+from lpfuse_cli.fitting import fit_table, fuse_table
+from lpfuse_cli.scoring import check_kept, score_frame
 
 
 def test_a_model_is_a_fused_detector_behind_a_preparation(model):
     frame = pumps()
-    X, y = model.numbers(frame), model.labels(frame)
-    assert X.shape == (200, len(model.feature_names))
+    X, y = model.preparation_.rows_of(frame), model.preparation_.labels(frame)
+    assert X.shape == (200, len(model.preparation_.feature_names))
     assert set(y) == {1, -1}
-    copy = FusedDetector(model.fused.detectors, random_state=0).fit(X, y)
+    copy = FusedDetector(model.detectors, random_state=0).fit(X, y)
     new = pumps(50, seed=1)
-    Z = model.numbers(new)
-    np.testing.assert_array_equal(copy.score_samples(Z), model.fused.score_samples(Z))
+    Z = model.preparation_.rows_of(new)
+    np.testing.assert_array_equal(copy.score_samples(Z), model.score_samples(Z))
 
 
 def test_scores_are_those_of_the_fused_detector(model):
     new = pumps(50, seed=1)
-    Z = model.numbers(new)
-    scored = model.score(new)
-    fused = model.fused
+    Z = model.preparation_.rows_of(new)
+    scored = score_frame(model, new)
+    fused = model
     np.testing.assert_array_equal(scored["score"], fused.score_samples(Z))
     np.testing.assert_array_equal(scored["p_value"], fused.pvalues(Z))
     np.testing.assert_array_equal(scored["decision"], fused.predict(Z))
     parts = scored.select(pl.col("^contribution:.*$")).to_numpy()
     np.testing.assert_array_equal(parts, fused.contributions(Z))
-    assert scored.columns == model.score_columns
+    assert scored.columns == score_columns(model.detector_names_)
     assert {-1, 1} == set(scored["decision"])
 
 
 def test_columns_are_carried_along(model):
     new = pumps(10, seed=1)
-    scored = model.score(new, keep=["serial", "when"])
-    assert scored.columns == ["serial", "when", *model.score_columns]
+    scored = score_frame(model, new, keep=["serial", "when"])
+    assert scored.columns == ["serial", "when", *score_columns(model.detector_names_)]
     assert scored.select("serial", "when").equals(new.select("serial", "when"))
-    assert model.check_kept(["serial", "serial"], new.columns) == ["serial"]
+    assert check_kept(model, ["serial", "serial"], new.columns) == ["serial"]
     with pytest.raises(ValueError, match="'score' cannot be kept"):
-        model.check_kept(["score"], ["score", *new.columns])
+        check_kept(model, ["score"], ["score", *new.columns])
 
 
 def test_no_rows_no_scores(model):
-    assert model.score(pumps(10).clear()).shape == (0, len(model.score_columns))
+    assert score_frame(model, pumps(10).clear()).shape == (
+        0,
+        len(score_columns(model.detector_names_)),
+    )
 
 
 def test_labels_are_where_the_column_is(model):
-    assert model.labels(pumps(10).drop("state")) is None
+    assert model.preparation_.labels(pumps(10).drop("state")) is None
     frame = pumps(3).with_columns(state=pl.Series(["ok", None, "new"]))
-    assert model.labels(frame).tolist() == [1, 0, -1]
-    unlabelled = TableModel.fit(pumps(60).drop("state"), detectors=DETECTORS)
-    assert (unlabelled.label, unlabelled.normal) == (None, None)
-    assert unlabelled.labels(pumps(60)) is None
+    assert model.preparation_.labels(frame).tolist() == [1, 0, -1]
+    unlabelled = fit_table(pumps(60).drop("state"), detectors=DETECTORS)
+    assert (unlabelled.preparation_.label, unlabelled.preparation_.normal) == (None, None)
+    assert unlabelled.preparation_.labels(pumps(60)) is None
 
 
 def test_without_label_all_rows_are_normal():
     told = []
     frame = pumps(60, worn=0).drop("state")
-    model = TableModel.fit(frame, detectors=["gmm"], show_notes=told.append)
-    assert told == [model.notes]
-    assert model.notes[0] == "Label: none; all 60 rows are taken as normal."
-    assert (model.fused.out_of_fold_.labels == 1).all()
+    model = fit_table(frame, detectors=["gmm"], show_notes=told.append)
+    assert told == [model.notes_]
+    assert model.notes_[0] == "Label: none; all 60 rows are taken as normal."
+    assert (model.out_of_fold_.labels == 1).all()
 
 
 def test_empty_labels_are_unlabelled_rows():
     frame = pumps(100).with_columns(
         state=pl.when(pl.int_range(pl.len()) < 30).then(None).otherwise("state")
     )
-    model = TableModel.fit(frame, label="state", normal="ok", detectors=["gmm"])
-    known = model.fused.out_of_fold_.known
-    np.testing.assert_array_equal(known, model.labels(frame))
+    model = fit_table(frame, label="state", normal="ok", detectors=["gmm"])
+    known = model.out_of_fold_.known
+    np.testing.assert_array_equal(known, model.preparation_.labels(frame))
     assert (known[:30] == 0).all()
-    assert "30 rows without a label" in model.notes[0]
+    assert "30 rows without a label" in model.notes_[0]
 
 
 def test_the_label_is_no_feature(model):
-    assert not any("state" in name for name in model.feature_names)
-    assert model.notes[0].startswith("Label: 'state'; normal is 'ok' (")
+    assert not any("state" in name for name in model.preparation_.feature_names)
+    assert model.notes_[0].startswith("Label: 'state'; normal is 'ok' (")
 
 
 def test_what_is_asked_for_arrives():
     progress = []
-    model = TableModel.fit(
+    model = fit_table(
         pumps(80),
         label="state",
         normal="ok",
@@ -97,39 +103,39 @@ def test_what_is_asked_for_arrives():
         random_state=7,
         progress=lambda *step: progress.append(step),
     )
-    fused = model.fused
+    fused = model
     assert fused.detector_names_ == ["gmm"]
     assert (fused.fusion_.p, fused.false_alarm_rate, fused.random_state) == (2.0, 0.2, 7)
-    assert model.preparation.columns == ["bar", "flow"]
+    assert model.preparation_.columns == ["bar", "flow"]
     done, total = zip(*progress, strict=True)
     assert done[-1] == total[-1] > 1
 
 
 def test_detectors_are_configured_for_their_rows():
     frame = pumps(60)
-    model = TableModel.fit(frame, label="state", normal="ok", detectors=["lof"])
+    model = fit_table(frame, label="state", normal="ok", detectors=["lof"])
     normal = frame["state"].to_list().count("ok")
     assert normal < 60
-    assert model.fused.detectors_[0][1][-1].n_neighbors == normal // 2
+    assert model.detectors_[0][1][-1].n_neighbors == normal // 2
 
 
 @pytest.mark.parametrize(("p", "expected"), [("auto", 4.0), (1, 1.0), ("inf", np.inf), (3.5, 3.5)])
 def test_the_norm(p, expected):
-    model = TableModel.fuse(score_table(), label="fake", normal="no", p=p, high={"knn": "anomaly"})
-    assert model.fused.fusion_.p == expected
+    model = fuse_table(score_table(), label="fake", normal="no", p=p, high={"knn": "anomaly"})
+    assert model.fusion_.p == expected
 
 
 @pytest.mark.parametrize("p", ["two", 0.5, "nan"])
 def test_norms_that_are_none(p):
     with pytest.raises(ValueError, match="p must be"):
-        TableModel.fit(pumps(60), p=p)
+        fit_table(pumps(60), p=p)
 
 
 def test_the_default_pool():
-    model = TableModel.fit(pumps(60), label="state", normal="ok", features=["flow"])
+    model = fit_table(pumps(60), label="state", normal="ok", features=["flow"])
     one_class = [name for name, _ in lpfuse.ensemble.components.default_detectors(60, 0)]
-    assert model.fused.detector_names_[: len(one_class)] == one_class
-    assert model.fused.fusion is None
+    assert model.detector_names_[: len(one_class)] == one_class
+    assert model.fusion is None
 
 
 @pytest.mark.parametrize(
@@ -146,13 +152,13 @@ def test_the_default_pool():
 )
 def test_mistakes_are_told_with_a_remedy(options, told):
     with pytest.raises(ValueError, match=r"\. ") as refusal:
-        TableModel.fit(pumps(30), **options)
+        fit_table(pumps(30), **options)
     assert told in str(refusal.value)
 
 
 def test_a_table_without_rows_teaches_nothing():
     with pytest.raises(ValueError, match="The table has no rows"):
-        TableModel.fit(pumps(30).clear())
+        fit_table(pumps(30).clear())
 
 
 # ------------------------------------------------------------------------------------------- fuse
@@ -173,40 +179,40 @@ def score_table(n=300, seed=0):
 
 def test_scores_of_others_are_fused_as_they_are():
     frame = score_table()
-    model = TableModel.fuse(frame, label="fake", normal="no", high={"knn": "anomaly"})
+    model = fuse_table(frame, label="fake", normal="no", high={"knn": "anomaly"})
     S = frame.select("svm", -pl.col("knn")).to_numpy()
     y = np.where(frame["fake"] == "no", 1, -1)
-    np.testing.assert_array_equal(model.fused.detector_scores(model.numbers(frame)), S)
+    np.testing.assert_array_equal(model.detector_scores(model.preparation_.rows_of(frame)), S)
     scaler = lpfuse.TwoSidedMinMax().fit(S, y)
     fusion = lpfuse.ensemble.components.default_fusion().fit(scaler.transform(S), y)
-    np.testing.assert_allclose(model.fused.weights_, fusion.weights_, atol=1e-6)
+    np.testing.assert_allclose(model.weights_, fusion.weights_, atol=1e-6)
     np.testing.assert_allclose(
-        model.score(frame)["score"], fusion.score_samples(scaler.transform(S)), atol=1e-6
+        score_frame(model, frame)["score"], fusion.score_samples(scaler.transform(S)), atol=1e-6
     )
-    assert model.notes[-1] == "High scores mean anomaly: 'knn'."
-    assert "Dropped: 'file', it holds text, not scores." in model.notes
+    assert model.notes_[-1] == "High scores mean anomaly: 'knn'."
+    assert "Dropped: 'file', it holds text, not scores." in model.notes_
 
 
 def test_where_a_score_is_missing_the_others_decide():
     gap = pl.int_range(pl.len()) < 5
     frame = score_table().with_columns(svm=pl.when(gap).then(None).otherwise("svm"))
     with pytest.warns(UserWarning, match=r"'svm' \(5 of 300 rows\)"):
-        model = TableModel.fuse(frame, label="fake", normal="no", high={"knn": "anomaly"})
+        model = fuse_table(frame, label="fake", normal="no", high={"knn": "anomaly"})
     with pytest.warns(UserWarning, match="The others decide"):
-        scored = model.score(frame)
-    Z = model.numbers(frame)
+        scored = score_frame(model, frame)
+    Z = model.preparation_.rows_of(frame)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        np.testing.assert_array_equal(scored["decision"], model.fused.predict(Z))
-        np.testing.assert_array_equal(scored["p_value"], model.fused.pvalues(Z))
+        np.testing.assert_array_equal(scored["decision"], model.predict(Z))
+        np.testing.assert_array_equal(scored["p_value"], model.pvalues(Z))
     assert (scored["contribution:svm"][:5] == 0).all()
     assert scored["score"].null_count() == 0
 
 
 def test_unscorable_row_is_null_and_anomaly():
-    model = TableModel.fuse(score_table(), label="fake", normal="no", high={"knn": "anomaly"})
+    model = fuse_table(score_table(), label="fake", normal="no", high={"knn": "anomaly"})
     with pytest.warns(UserWarning, match="No detector with a weight could score 1"):
-        scored = model.score(pl.DataFrame({"svm": [None, 1.0], "knn": [None, 0.0]}))
+        scored = score_frame(model, pl.DataFrame({"svm": [None, 1.0], "knn": [None, 0.0]}))
     assert scored["score"].is_null().to_list() == [True, False]
     assert scored["p_value"].is_null().to_list() == [True, False]
     assert scored["decision"].to_list() == [-1, 1]
@@ -216,16 +222,16 @@ def test_unscorable_row_is_null_and_anomaly():
 
 
 def test_the_outcome_is_plain_and_true(model):
-    found = outcome(model.fused)
+    found = outcome(model)
     assert json.loads(json.dumps(found)) == found
-    names = model.fused.detector_names_
-    assert found["weights"] == dict(zip(names, model.fused.weights_, strict=True))
-    labels = model.labels(pumps())
+    names = model.detector_names_
+    assert found["weights"] == dict(zip(names, model.weights_, strict=True))
+    labels = model.preparation_.labels(pumps())
     assert found["learnt_from"] == {
         "normal": int((labels > 0).sum()),
         "anomalies": int((labels < 0).sum()),
     }
-    assert found["threshold"] == model.fused.offset_
+    assert found["threshold"] == model.offset_
     assert found["certificate"]["lower_bound"] <= found["certificate"]["value"]
     assert found["certificate"]["status"] == "optimal"
 
@@ -240,12 +246,12 @@ def naive_area(scores, labels, fold):
 
 
 def test_the_auc_is_out_of_fold_and_within_folds(model):
-    areas, labels = outcome(model.fused)["auc"], model.labels(pumps())
-    lessons = model.fused.out_of_fold_
-    for name, column in zip(model.fused.detector_names_, lessons.scores.T, strict=True):
+    areas, labels = outcome(model)["auc"], model.preparation_.labels(pumps())
+    lessons = model.out_of_fold_
+    for name, column in zip(model.detector_names_, lessons.scores.T, strict=True):
         assert areas[name] == pytest.approx(naive_area(column, labels, lessons.fold))
     assert list(areas)[-1] == "fusion"
-    fused = model.fused.held_out_.fused
+    fused = model.held_out_.fused
     assert areas["fusion"] == pytest.approx(naive_area(fused, labels, lessons.fold))
 
 
@@ -267,15 +273,19 @@ def test_rows_without_a_score_do_not_count_in_the_auc():
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = TableModel.fuse(frame, label="fake", normal="no")
+        model = fuse_table(frame, label="fake", normal="no")
     there = slice(5, None)
-    svm, labels, fold = frame["svm"].to_numpy(), model.labels(frame), model.fused.out_of_fold_.fold
+    svm, labels, fold = (
+        frame["svm"].to_numpy(),
+        model.preparation_.labels(frame),
+        model.out_of_fold_.fold,
+    )
     expected = naive_area(svm[there], labels[there], fold[there])
-    assert outcome(model.fused)["auc"]["svm"] == pytest.approx(expected)
+    assert outcome(model)["auc"]["svm"] == pytest.approx(expected)
 
 
 def test_no_auc_without_anomalies():
-    assert outcome(TableModel.fuse(score_table().drop("fake")).fused)["auc"] is None
+    assert outcome(fuse_table(score_table().drop("fake")))["auc"] is None
 
 
 @pytest.mark.parametrize(
@@ -293,11 +303,15 @@ def test_saved_and_loaded_it_scores_the_same(model, tmp_path):
     model.save(path)
     new = pumps(30, seed=2)
     copy = lpfuse.load(path)
-    assert isinstance(copy, TableModel)
-    assert copy.score(new).equals(model.score(new))
-    assert copy.labels(new).tolist() == model.labels(new).tolist()
-    assert (copy.notes, copy.label, copy.normal) == (model.notes, model.label, model.normal)
-    assert copy.feature_names == model.feature_names
-    np.testing.assert_array_equal(copy.numbers(new), model.numbers(new))
-    assert vars(copy.preparation) == vars(model.preparation)
-    assert copy.format == model.format
+    assert isinstance(copy, FusedDetector)
+    assert score_frame(copy, new).equals(score_frame(model, new))
+    assert copy.preparation_.labels(new).tolist() == model.preparation_.labels(new).tolist()
+    assert (copy.notes_, copy.preparation_.label, copy.preparation_.normal) == (
+        model.notes_,
+        model.preparation_.label,
+        model.preparation_.normal,
+    )
+    assert copy.preparation_.feature_names == model.preparation_.feature_names
+    np.testing.assert_array_equal(copy.preparation_.rows_of(new), model.preparation_.rows_of(new))
+    assert vars(copy.preparation_) == vars(model.preparation_)
+    assert copy.preparation_.format == model.preparation_.format
