@@ -63,6 +63,7 @@ def fit(
         # Late, for it takes seconds: the line above stands by then.
         from lpfuse.ensemble.summary import outcome
         from lpfuse_cli.fitting import fit_table
+        from lpfuse_cli.scoring import how_prepared
 
         phases.restart_clock()
         told = table.format()
@@ -94,7 +95,7 @@ def fit(
             progress=phases.progress,
             show_notes=show_notes,
         )
-        made = fitted.preparation_
+        made = how_prepared(fitted)
         made.told, made.format = (*drawn, *made.told), told
         phases.begin(f"Writing {console.called(model)}")
         found = outcome(fitted)
@@ -209,7 +210,7 @@ def fuse(
     check_fit_options(p, false_alarm_rate)
     from lpfuse.ensemble.summary import outcome
     from lpfuse_cli.fitting import fuse_table
-    from lpfuse_cli.scoring import check_kept, score_frame
+    from lpfuse_cli.scoring import check_kept, how_prepared, score_frame
     from lpfuse_cli.tables import read_table, table_writer
 
     silent = as_json or out == options.STANDARD or console.is_quiet(ctx, quiet)
@@ -237,7 +238,7 @@ def fuse(
             random_state=seed,
             show_notes=show_notes,
         )
-        made = fitted.preparation_
+        made = how_prepared(fitted)
         made.told, made.format = (*written, *made.told), told
         if out is not None:
             kept = check_kept(fitted, keep or (), frame.columns)

@@ -379,7 +379,7 @@ def check_fit_options(
 # Parameters of the API, and of commands, that mean the same under two names.
 SYNONYMS = {"random_state": "seed", "n_jobs": "jobs", "trusted": "trust", "high": "direction"}
 # What the API calls by a method, and the command line by a command.
-METHODS = {"fit_table": "`lpfuse fit`", "fuse_table": "`lpfuse fuse`"}
+METHODS = {"FusedDetector.save": "`lpfuse fit`"}
 _TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _ARGUMENT = re.compile(
     # What a user wrote comes in quotes, and stays as it is; an apostrophe has a letter before it.

@@ -106,6 +106,7 @@ def reasons(
         Normal rows to compare with, for a detector that learnt from words and keeps none.
     """
     is_table = model.preparation_ is not None
+    rows = rows.select(model.preparation_.columns) if is_table else rows
     wide = len(model.preparation_.columns) if is_table else rows.shape[1]
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # scoring gave these
         size = max(FEWEST, min(BACKGROUND, CELLS // wide))
@@ -147,8 +148,7 @@ def with_reasons(
     rows = flagged.arg_true().head(max(0, most))
     texts: list[str | None] = [None] * scored.height
     if len(rows):
-        alarms = frame[rows].select(model.preparation_.columns)
-        for row, found in zip(rows, reasons(model, alarms), strict=True):
+        for row, found in zip(rows, reasons(model, frame[rows]), strict=True):
             texts[row] = "; ".join(each.words() for each in found) or NO_REASON
     return scored.with_columns(pl.Series(WHY, texts, dtype=pl.String)), len(rows)
 

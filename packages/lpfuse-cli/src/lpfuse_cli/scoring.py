@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host, one_blas_thread
 from lpfuse._files import missing_model_message
@@ -55,6 +56,8 @@ def load_model(
     if not path.exists() or path.is_dir():
         raise FileNotFoundError(missing_model_message(path))
     model = load(path, trusted, key=key)
+    if isinstance(model, FusedDetector):
+        check_is_fitted(model)
     if not isinstance(model, FusedDetector) or model.preparation_ is None:
         raise ValueError(
             f"{plain(path)} holds {type(model).__name__}, which knows no columns of tables. Fit a "
@@ -82,6 +85,7 @@ def load_detector(path: Path, trusted: Iterable[str], key: Path | None, use: str
                 f"{path} holds {type(model).__name__}. {use} needs a fused detector, of "
                 "`lpfuse fit` or of FusedDetector.save."
             )
+        check_is_fitted(model)
         if model.preparation_ is None:
             return model
     return load_model(path, trusted, key=secret)
@@ -152,20 +156,20 @@ def normal_rows(model: FusedDetector, frame: polars.DataFrame) -> Any:
 
 
 class ScoredFrame(NamedTuple):
-    """All that one pass over n rows, at least one, gives.
+    """All that one pass over n rows gives.
 
     Attributes
     ----------
     X : ndarray of shape (n, d)
         Their features, NaN where nothing is known.
-    verdicts : Verdicts
-        What the fused detector says; NaN of rows that hold nothing.
+    verdicts : Verdicts or None
+        What the fused detector says; NaN of rows that hold nothing. None of no rows.
     table : polars.DataFrame of n rows
         The columns of `score_frame`.
     """
 
     X: Host
-    verdicts: Verdicts
+    verdicts: Verdicts | None
     table: polars.DataFrame
 
 
@@ -177,7 +181,7 @@ def how_prepared(model: FusedDetector) -> TablePreparation:
 
 
 def judge_frame(model: FusedDetector, frame: polars.DataFrame, start: int = 0) -> ScoredFrame:
-    """Features, verdicts and the table of scores of at least one row.
+    """Features, verdicts and the table of scores.
 
     Parameters
     ----------
@@ -189,6 +193,10 @@ def judge_frame(model: FusedDetector, frame: polars.DataFrame, start: int = 0) -
     made = how_prepared(model)
     made.check(frame.columns)
     X = made.numbers(frame, start)
+    if not len(X):
+        empty = dict.fromkeys(score_columns(model.detector_names_), polars_module().Float64)
+        empty |= {"decision": polars_module().Int8}
+        return ScoredFrame(X, None, polars_module().DataFrame(schema=empty))
     found = model.verdicts(frame.select(made.columns))
     return ScoredFrame(X, found, found.to_frame("polars"))
 
@@ -216,13 +224,8 @@ def score_frame(
         normal, −1 anomaly) and ``contribution:NAME`` for each detector, which add up to the score.
         Null where no detector could score a row, or it holds no value at all.
     """
-    pl, frame = polars_module(), as_polars(frame)
-    how_prepared(model).check(frame.columns)
-    if frame.height == 0:
-        empty = dict.fromkeys(score_columns(model.detector_names_), pl.Float64)
-        table = pl.DataFrame(schema=empty | {"decision": pl.Int8})
-    else:
-        table = judge_frame(model, frame, start).table
+    frame = as_polars(frame)
+    table = judge_frame(model, frame, start).table
     return frame.select(keep).hstack(table) if keep else table
 
 

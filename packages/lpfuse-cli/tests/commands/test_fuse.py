@@ -119,7 +119,7 @@ def test_every_option_arrives(scores, monkeypatch):
 
 def test_one_direction_for_all(scores):
     one = json.loads(fuse(scores, *OPTIONS[:4], "--direction", "anomaly", "--json").stdout)
-    assert one["notes"][-1] == "High scores mean anomaly: 'svm', 'knn', 'junk'."
+    assert one["notes"][1] == "High scores mean anomaly: 'svm', 'knn', 'junk'."
 
 
 def test_a_column_that_seems_upside_down_is_pointed_out(scores):

@@ -53,8 +53,8 @@ def test_alarms_come_back_to_the_rate():
     assert "665 rows promise false alarms of at most 5 % on average" in answer.stdout
     assert answer.stdout.endswith("Saved later.lpfuse.\n")
     assert abs(share_of_alarms("later.lpfuse") - 0.05) < 0.03
-    assert library.load("later.lpfuse").notes[-1].startswith("Recalibrated: ")
-    assert "997 later rows" in library.load("later.lpfuse").notes[-1]
+    assert library.load("later.lpfuse").preparation_.told[-1].startswith("Recalibrated: ")
+    assert "997 later rows" in library.load("later.lpfuse").preparation_.told[-1]
 
 
 def test_json_tells_what_moved():

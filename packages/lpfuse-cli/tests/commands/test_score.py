@@ -3,7 +3,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -13,7 +12,7 @@ from helpers.pumps import Stranger, pumps, read, write
 from lpfuse import FusedDetector
 from lpfuse_cli.app import app
 from lpfuse_cli.fitting import fuse_table
-from lpfuse_cli.scoring import load_model
+from lpfuse_cli.scoring import load_model, score_frame
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +30,7 @@ def score(*arguments, **options):
 
 
 def expected(model, frame):
-    return load_model(model).score(frame)
+    return score_frame(load_model(model), frame)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "arrow"])
@@ -249,11 +248,9 @@ def test_help_has_an_example():
 
 
 def test_untrusted_type_names_the_trust_option(model, data, tmp_path):
-    loaded = load_model(model)
     stranger = FusedDetector([("stranger", Stranger())], random_state=0)
-    stranger.fit(loaded.preparation_.rows_of(pumps(60).drop_nulls()))
     path = tmp_path / "strange.lpfuse"
-    replace(loaded, fused=stranger).save(path)
+    stranger.fit(pumps(60).drop_nulls().drop("state")).save(path)
     answer = score(path, data, "-o", tmp_path / "s.csv")
     name = f"{Stranger.__module__}.Stranger"
     assert answer.exit_code == 2

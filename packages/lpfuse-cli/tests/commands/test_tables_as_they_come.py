@@ -83,7 +83,7 @@ def test_every_command_reads_such_files(model, tmp_path):
     new = foreign(tmp_path / "new.csv", seed=1)
     answer = run("score", model, new, "-o", tmp_path / "s.csv", "--keep", "Druck")
     assert "Note: Read as a file with semicolons between columns" in answer.stderr
-    assert load_model(model).preparation.number_columns == ["Druck", "Fluß"]
+    assert load_model(model).preparation_.number_columns == ["Druck", "Fluß"]
     run("report", model, new, "-o", tmp_path / "r.html")
     run("ask", model, new, "-o", tmp_path / "q.html")
     scores = tmp_path / "scores.csv"
@@ -109,7 +109,7 @@ def test_what_is_told_overrules_and_is_remembered(tmp_path):
     reading = ["--separator", ";", "--decimal", ",", "--encoding", "utf-8", "--quote", "none"]
     run("fit", train, *FIT, *reading, "-o", tmp_path / "m")
     told = TableFormat(";", ",", "utf-8", "none")
-    assert load_model(tmp_path / "m").format == told
+    assert load_model(tmp_path / "m").preparation_.format == told
     # A single row could be read in two ways; it is read as the training was.
     (tmp_path / "one.csv").write_text('flow;wet;note\n7,123;true;5"\n')
     run(

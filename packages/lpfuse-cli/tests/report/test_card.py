@@ -134,7 +134,7 @@ def test_columns_of_a_frame_are_named(rows, tmp_path):
     X, y = rows
     frame = pl.DataFrame(X, schema=["a", "b", "c", "d"])
     card = card_of(FusedDetector(["gmm"], random_state=0).fit(frame, y), tmp_path)
-    assert rows_of(card, "column")[2:] == [[name, "number"] for name in "abcd"]
+    assert [row[:2] for row in rows_of(card, "column")[2:]] == [[name, "number"] for name in "abcd"]
 
 
 def table_model(X, y, names):

@@ -12,7 +12,7 @@ from lpfuse import FixedRule, FusedDetector
 from lpfuse_cli.fitting import fit_table
 from lpfuse_cli.report import ask, read_answers, write_questions
 from lpfuse_cli.report.questions import FEW, MOST, html
-from lpfuse_cli.scoring import score_frame
+from lpfuse_cli.scoring import rows_of, score_frame
 from lpfuse_cli.tables import read_table
 
 
@@ -112,7 +112,7 @@ def test_a_detector_without_a_table_model(kind, tmp_path):
     found = ask(fused, frame.cast(pl.String), 5)
     answers = answered(found, tmp_path / "answers.csv")
     rows = [q["row"] for q in found["questions"]]
-    assert np.array_equal(np.asarray(features_of(fused, answers.rows)), X[rows])
+    assert np.array_equal(np.asarray(rows_of(fused, answers.rows)).astype(float), X[rows])
 
 
 def test_columns_of_any_name_come_back(tmp_path):

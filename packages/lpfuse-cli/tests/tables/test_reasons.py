@@ -39,7 +39,7 @@ def test_features_of_a_column_move_together(model, strange):
         found.feature_names == model.preparation_.columns == ["bar", "flow", "wet", "when", "kind"]
     )
     X, others = model.preparation_.rows_of(few), model.preparation_.rows_of(background)
-    sources = np.array(model.feature_sources)
+    sources = np.array([name for name, _ in model.preparation_.features])
     assert len(sources) > 4
     groups = [np.flatnonzero(sources == name) for name in found.feature_names]
     for x, values in zip(X, found.values, strict=True):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse.ensemble.summary import outcome as frame_summary
+from lpfuse.ensemble.components import outcome as frame_summary
 from lpfuse.io import load
 from lpfuse.metrics import auc_over_folds
 from lpfuse_faces._detector import VideoDetector

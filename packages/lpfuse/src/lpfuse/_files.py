@@ -174,7 +174,7 @@ def missing_file_message(path: Any) -> str:
 
 def missing_model_message(path: Any) -> str:
     """Return the message for a missing model."""
-    return f"There is no model {quote(str(path))}. `lpfuse fit` makes one, or FusedDetector.save."
+    return f"There is no model {quote(str(path))}. FusedDetector.save makes one."
 
 
 @contextmanager

@@ -367,8 +367,8 @@ def _commands(model: Any, found: dict[str, Any], kept: Kept) -> dict[str, str | 
         return {"score": None, "ask": None}
     files = f"{shlex.quote(named)} {shlex.quote(data)}"
     also = "".join(f" --keep {shlex.quote(name)}" for name in kept)
-    score = f"lpfuse score {files} -o scores.csv{also}"
-    score = None if model.preparation_ is None else score
+    is_table = model.preparation_ is not None
+    score = f"lpfuse score {files} -o scores.csv{also}" if is_table else None
     return {"score": score, "ask": f"lpfuse ask {files} -o questions.html"}
 
 
@@ -446,13 +446,13 @@ def _correlation(scored: ScoredRows) -> dict[str, Any]:
 
 
 def _data(model: Any) -> dict[str, Any]:
-    fused = model
+    fused, made = model, model.preparation_
     taught = fused.out_of_fold_.labels
     return {
         "columns": int(fused.n_features_in_),
-        "label": getattr(model, "label", None),
-        "normal": getattr(model, "normal", None),
-        "notes": [str(note) for note in getattr(model, "notes", [])],
+        "label": None if made is None else made.label,
+        "normal": None if made is None else made.normal,
+        "notes": [str(note) for note in fused.notes_],
         "taught": {"normal": int((taught > 0).sum()), "anomalies": int((taught < 0).sum())},
         "hidden_anomalies": _hidden_anomalies(fused),
     }

@@ -123,7 +123,7 @@ def judge(
         text = plain(str(error).partition("\n")[0])
         notes += [Note(NO_NUMBER, int(row), text) for row in rows.numbers]
     notes.sort(key=lambda note: note.row)
-    if found is None:
+    if found is None or found.verdicts is None:
         return Judged(batch, None, notes, Counter())
     table = _row_columns(batch, rows.numbers).hstack(_kept(rows.frame, keep)).hstack(found.table)
     remarks = how_prepared(model).new_in(rows.frame)

@@ -166,7 +166,7 @@ def tell_outcome(found: dict[str, Any]) -> None:
 
 def conclusion(found: dict[str, Any]) -> str:
     """Return what was learnt, in sentences."""
-    from lpfuse.ensemble.summary import proof
+    from lpfuse.ensemble.components import proof
 
     videos = found["learnt_from"]
     lines = [

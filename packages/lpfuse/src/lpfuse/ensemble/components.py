@@ -4,6 +4,7 @@
   `named_detectors` are the detectors that names stand for;
 * `fit_detectors` fits detectors once, for ``cv="prefit"``;
 * `Combination` is a fitted scaler and a fitted fusion: raw scores in, fused scores out;
+* `outcome` is what was learnt, in plain values, and `proof` how good the weights are, in words;
 * `HeldOutScores`, `Verdicts` and `Explanation` are what its attributes and methods return.
 
 Examples
@@ -25,6 +26,7 @@ from lpfuse.ensemble.defaults import default_detectors, default_fusion, named_de
 from lpfuse.ensemble.explain import Explanation
 from lpfuse.ensemble.out_of_fold import fit_detectors
 from lpfuse.ensemble.scoring import Verdicts
+from lpfuse.ensemble.summary import outcome, proof
 
 __all__ = [
     "Combination",
@@ -35,4 +37,6 @@ __all__ = [
     "default_fusion",
     "fit_detectors",
     "named_detectors",
+    "outcome",
+    "proof",
 ]

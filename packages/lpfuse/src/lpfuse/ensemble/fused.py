@@ -48,6 +48,8 @@ from lpfuse.ensemble.rows import (
     Table,
     as_numbers,
     draw_seed,
+    feature_positions,
+    players_of,
     store_rows,
 )
 from lpfuse.ensemble.sampling import draw_from_blocks
@@ -406,7 +408,12 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     def _choices(self, preparation: TablePreparation | None) -> dict[str, Any]:
         detectors = self.detectors
         if preparation is not None and isinstance(detectors, list | tuple):
-            detectors = [preparation.entry(each) for each in detectors]
+            detectors = [
+                (*each[:2], feature_positions(each[2], preparation, each[0]))
+                if isinstance(each, tuple | list) and len(each) == 3 and each[2] is not None
+                else each
+                for each in detectors
+            ]
         return {
             "detectors": detectors,
             "scaler": self.scaler,
@@ -474,11 +481,14 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     def _score_table(self, table: Table) -> tuple[Host, Host | None]:
         if self.preparation_ is None:
             return scoring.raw_scores(self.result_, table, self.n_jobs)
+        # Medians that were never measured would be the most usual row there is.
+        nothing = np.isnan(table).all(axis=1)
+        if nothing.any() and not self.preparation_.scores:
+            table = np.where(nothing[:, None], 0.0, table)
         # `lpfuse.frames.column_changes` names columns without a value.
         with warnings.catch_warnings(action="ignore", category=EmptyColumnWarning):
             raw, features = scoring.raw_scores(self.result_, table, self.n_jobs)
-        # Medians that were never measured would be the most usual row there is.
-        raw[np.isnan(table).all(axis=1)] = np.nan
+        raw[nothing] = np.nan
         return raw, features
 
     def _fused_scores(self, table: Table) -> Host:
@@ -774,10 +784,11 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         if is_blocked(X):
             raise TypeError("Rows in memory are explained, got rows of Dask. Pass X.compute().")
         table, random = self._table(X), check_random_state(random_state)
-        made, named = self.preparation_, self
-        if made is not None:  # what counts are the columns of the frame
-            groups, named = made.players(groups), None
-        players = explain.find_players(groups, table, named)
+        if self.preparation_ is None:
+            players = explain.find_players(groups, table, self)
+        else:  # what counts are the columns of the frame
+            groups = players_of(groups, self.preparation_)
+            players = explain.find_players(groups, table, None)
         scores = self._fused_scores(table)  # first: it warns of gaps
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             if background is not None and np.ndim(background) > 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from lpfuse._format import quote
 from lpfuse._validation.params import column_labels, listed, quoted
 from lpfuse._validation.tables import column_names
 from lpfuse.adapters import call_on_protected_rows
+from lpfuse.frames import TablePreparation
 
 Table = Any  # an n×d array of floats, or a data frame
 Index = NDArray[np.intp]
@@ -73,6 +74,39 @@ def column_positions(columns: Any, X: Table, name: str) -> Index | None:
             f"Detector {quote(name)} was given no columns, {quote(columns)}: name one."
         )
     return found.astype(np.intp)
+
+
+def feature_positions(columns: Any, made: TablePreparation, name: str) -> list[int]:
+    """Return positions of the features that are made of columns of a data frame.
+
+    Parameters
+    ----------
+    columns : str, int, slice or sequence
+        As in `column_positions`, of the training rows.
+    made : TablePreparation
+        How columns became features.
+    name : str
+        The detector, for the message of a refusal.
+    """
+    found = column_positions(columns, made.without_rows(), name)
+    wanted = [made.names[k] for k in ([] if found is None else found)]
+    places = [place for column in wanted for place in made.groups.get(column, [])]
+    if not places:
+        why = listed(f"{quote(each)}: {made.dropped.get(each, 'no feature')}" for each in wanted)
+        raise ValueError(
+            f"{quote(name)} is left without columns, for none of those named is used ({why})."
+        )
+    return places
+
+
+def players_of(groups: Mapping[str, Any] | None, made: TablePreparation) -> dict[str, list[int]]:
+    """Return positions of the features of groups of columns, and of all other columns."""
+    found = {
+        str(name): feature_positions(some, made, name) for name, some in (groups or {}).items()
+    }
+    taken = {place for places in found.values() for place in places}
+    rest = {name: places for name, places in made.groups.items() if places}
+    return found | {name: some for name, some in rest.items() if not taken & {*some}}
 
 
 def _positions_of_several(wanted: Any, X: Table, name: str) -> Index:

@@ -429,51 +429,10 @@ class TablePreparation:
             return None
         return labels_of(frame[self.label], self.normal)
 
-    def positions(self, columns: Any, detector: str) -> list[int]:
-        """Return positions of the features of columns that a detector shall see.
-
-        Parameters
-        ----------
-        columns : str, int, slice or sequence
-            Names or positions of columns of the training rows, or a mask.
-        detector : str
-            Its name, for the message of a refusal.
-        """
-        places = np.arange(len(self.names))
-        if isinstance(columns, slice):
-            ends = [self.names.index(end) + last if isinstance(end, str) else end
-                    for end, last in ((columns.start, 0), (columns.stop, 1))]  # fmt: skip
-            wanted = [self.names[k] for k in places[slice(*ends, columns.step)]]
-        else:
-            several = [columns] if isinstance(columns, str | int) else list(columns)
-            if not any(isinstance(each, str) for each in several):
-                several = [self.names[k] for k in np.atleast_1d(places[several])]
-            wanted = check_names(several, list(self.names))
-        groups = self.groups
-        found = [place for name in wanted for place in groups.get(name, [])]
-        if not found:
-            raise ValueError(
-                f"Detector {quote(detector)} is left without columns: {quoted(wanted)} are not "
-                f"used ({'; '.join(self.dropped.get(name, '') for name in wanted)})."
-            )
-        return found
-
-    def entry(self, listed: Any) -> Any:
-        """Return a listed detector with its columns, if any, as positions of features."""
-        if not isinstance(listed, tuple | list) or len(listed) != 3 or listed[2] is None:
-            return listed
-        return (*listed[:2], self.positions(listed[2], listed[0]))
-
-    def players(self, groups: Mapping[str, Any] | None) -> dict[str, list[int]]:
-        """Return positions of the features of each group of columns, or column of its own."""
-        own = {name: places for name, places in self.groups.items() if places}
-        found = {
-            str(group): self.positions(names, group) for group, names in (groups or {}).items()
-        }
-        taken = [place for places in found.values() for place in places]
-        if len(set(taken)) < len(taken):
-            raise ValueError("groups must not overlap: a column is in several of them.")
-        return found | {name: some for name, some in own.items() if not {*some} & {*taken}}
+    def without_rows(self) -> polars.DataFrame:
+        """Return the columns of the training rows, without a row."""
+        pl = polars_module()
+        return pl.DataFrame(schema=dict.fromkeys(self.names, pl.Float64))
 
     def table(self, X: Any, estimator: Any) -> Host:
         """Return the features of rows: of a data frame, or an array that holds them already.
@@ -481,15 +440,17 @@ class TablePreparation:
         Parameters
         ----------
         X : data frame or array-like of n rows
-            A frame of numbers alone has the columns of the training in their order, as
-            scikit-learn has it; any other one has them in any order, and perhaps further ones.
+            A frame with the columns of the training, and perhaps others. Where these are all
+            numbers, they must stand in their order, as scikit-learn has it.
         estimator : estimator
             What was fitted to the training rows.
         """
         frame, d = to_known_frame(X), len(self.features)
         if is_frame(frame):
+            frame = as_polars(frame)
             if self.is_plain:
-                check_columns(frame, estimator)
+                known = [name for name in frame.columns if name in self.names]
+                check_columns(frame.select(known) if len(known) == d else frame, estimator)
             return self.rows_of(frame)
         if self.is_plain:
             return np.asarray(check_table(X, estimator=estimator), dtype=np.float64)
