@@ -137,15 +137,8 @@ def print_notes(ctx: typer.Context, source: str, shape: tuple[int, int], notes: 
 
 
 def conclusion(found: dict[str, Any]) -> str:
-    """Certificate, p, rows and threshold in sentences."""
-    from lpfuse.ensemble.summary import proof
-
-    rows = found["learnt_from"]
-    learnt = f"{rows['normal']:,} normal rows and {rows['anomalies']:,} anomalies"
-    lines = [
-        f"Weights {proof(found['certificate']['relative_gap'])} (p = {found['p']:g}), learnt from "
-        f"{learnt}.",
-    ]
+    """Say what was learnt from which rows, and what the threshold promises."""
+    lines = list(found["sentences"])
     if found["auc"]:
         lines.append("AUC: of rows that neither the detectors nor the weights had seen.")
     return "\n".join([*lines, threshold_words(found)])

@@ -106,13 +106,13 @@ def test_empty_columns_are_left_out_everywhere(frame, tmp_path):
     named = "column 1" if frame is np.asarray else "column 'b'"
     pool = [("all", OneClassSVM()), ("two", OneClassSVM(), [1, 2])]
     with pytest.warns(UserWarning, match=f"no value in {named} of 100 rows"):
-        fused = FusedDetector(pool, random_state=0).fit(table)
+        fused = FusedDetector(pool, random_state=0).fit(table, columns="as-is")
     assert [columns.tolist() for _, _, columns in fused.detectors_] == [[0, 2, 3, 4], [2]]
     save(fused, tmp_path / "fused.lpfuse")
     again = load(tmp_path / "fused.lpfuse").score_samples(table)
     np.testing.assert_array_equal(again, fused.score_samples(table))
     with pytest.raises(ValueError, match="Detector 'two' has nothing to learn from: its columns"):
-        FusedDetector([*pool[:1], ("two", OneClassSVM(), [1])]).fit(table)
+        FusedDetector([*pool[:1], ("two", OneClassSVM(), [1])]).fit(table, columns="as-is")
 
 
 def test_column_empty_in_new_rows_is_named():

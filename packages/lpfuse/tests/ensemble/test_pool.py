@@ -89,7 +89,7 @@ class LastTwo(Strategy):
 
 
 class Choosy(FusedDetector):
-    def _strategy(self):
+    def _strategy(self, preparation):
         return LastTwo(**self._choices())
 
 

@@ -285,7 +285,7 @@ def test_detectors_that_cannot_be_taught():
         fitted().teach(da.from_array(X, chunks=(70, 4)), Y)
     frame = pd.DataFrame(X, columns=NAMES).assign(word="a")
     with pytest.raises(ValueError, match="columns of words, which it does not keep"):
-        FusedDetector(POOL).fit(frame).teach(frame[:5], Y[:5])
+        FusedDetector(POOL).fit(frame, columns="as-is").teach(frame[:5], Y[:5])
     for settings in (
         {"cv": "in-sample"},
         {"artificial_anomalies": True},

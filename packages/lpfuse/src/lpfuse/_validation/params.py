@@ -191,15 +191,15 @@ def quoted(values: Iterable[object], at_most: int = 8) -> str:
     return listed(map(quote, values), at_most, last=", ")
 
 
-def counted(number: int, noun: str) -> str:
-    """Format a count with its noun.
+def counted(number: int, noun: str, nouns: str | None = None) -> str:
+    """Format a count with its noun; `nouns` is the plural, where it is not regular.
 
     Examples
     --------
     >>> counted(1, "row"), counted(1200, "row")
     ('1 row', '1,200 rows')
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def meaning(wanted: Any, values: Iterable[Any]) -> set[Any]:

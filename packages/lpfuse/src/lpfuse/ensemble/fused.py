@@ -49,11 +49,13 @@ from lpfuse.ensemble.rows import (
     as_numbers,
     draw_seed,
     feature_positions,
+    hash_rows,
     players_of,
     store_rows,
 )
 from lpfuse.ensemble.sampling import draw_from_blocks
 from lpfuse.ensemble.scoring import Verdicts
+from lpfuse.ensemble.summary import describe_learning
 from lpfuse.frames.formats import OPEN, TableFormat
 from lpfuse.frames.preparation import TablePreparation, learn_ranges, prepare_frame
 from lpfuse.io import save
@@ -190,6 +192,9 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         How the columns of a data frame become features; None where rows were an array.
     columns_ : dict of str: str
         What each column of a data frame was taken for; ``notes_`` has it in sentences.
+    fitted_scores_, fitted_labels_ : ndarray of shape (n,)
+        Scores of and decisions about the rows that were passed to `fit`, by fits that did not see
+        them, where they were numbers in memory.
     rows_ : StoredRows
         The training rows, then those set aside, which `teach` and `query` go back to.
     feature_imputer_ : SimpleImputer or None
@@ -343,7 +348,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         self._check_parameters()
         if columns is None and take_frames(self.detectors):
             columns = "as-is"
-        features, preparation = prepare_frame(X, columns)
+        features, preparation = (X, None) if is_blocked(X) else prepare_frame(X, columns)
         strategy, rule, random = self._strategy(preparation), self._rule(), self._random()
         rows = prepare_rows(
             features, y, groups=groups, kind=kind, chances=chances, unlabelled=unlabelled,
@@ -377,7 +382,33 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             learn_ranges(preparation, rows.X[rows.labels >= 0])
         record_columns(self, rows.X if is_blocked(X) else X)
         self.result_ = replace(result, preparation=preparation)
+        numbers = None if is_blocked(X) else as_numbers(features)
+        self.fitted_rows_ = None if numbers is None else hash_rows(numbers)
         return self
+
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.int64]:
+        """Fit, and return the decision about each of these rows by fits that did not see it.
+
+        Parameters
+        ----------
+        X, y, **fit_params
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            +1 normal, −1 anomaly: ``fitted_labels_``. As many of the normal rows are called
+            anomalies as of new ones; ``fit(X).predict(X)`` calls fewer.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lpfuse import FusedDetector
+        >>> X = np.random.default_rng(0).normal(size=(400, 2))
+        >>> round(float((FusedDetector(["gmm"], random_state=0).fit_predict(X) < 0).mean()), 2)
+        0.05
+        """
+        return self.fit(X, y, **fit_params).fitted_labels_
 
     def _check_parameters(self) -> None:
         """Refuse parameters that are out of range or do not go together."""
@@ -587,7 +618,9 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         ndarray of shape (n,)
             Integers +1 and −1.
         """
-        return signs(self.decision_function(X))
+        table = self._table(X)
+        active.warn_of_predicted_training_rows(self.result_, table)
+        return signs(self._decisions(table))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the area under the ROC curve.
@@ -1181,6 +1214,32 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         """
         write_card(self, path, X, y, title=title, use=use)
 
+    def summary(self) -> str:
+        """Say what was learnt: rows, columns, where the weights come from, and the threshold.
+
+        Returns
+        -------
+        str
+            Sentences, then a line for each detector, the largest weight first.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lpfuse import FusedDetector
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> print(FusedDetector(["gmm", "kpca"], random_state=0).fit(X).summary())
+        Learnt from 100 rows: 100 unlabelled.
+        ...
+        """
+        check_is_fitted(self)
+        lines = [*self.notes_, *describe_learning(self)]
+        lines.append(f"A score below {self.offset_:.4g} is an anomaly.")
+        weights = getattr(self.fusion_, "weights_", None)
+        if weights is not None:
+            order = np.argsort(-np.abs(weights), kind="stable")
+            lines += [f"{weights[j]:8.3f}  {self.detector_names_[j]}" for j in order]
+        return "\n".join(lines)
+
     def _html_repr(self) -> str:
         """Return scikit-learn's diagram and, once fitted, a table of the weights."""
         diagram: str = super()._html_repr()
@@ -1188,7 +1247,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             return diagram
         weights = getattr(self.fusion_, "weights_", None)
         table = scoring.weights_table(
-            self.detector_names_, weights, self.certificate_, self.offset_
+            self.detector_names_, weights, describe_learning(self), self.offset_
         )
         return diagram + table
 
@@ -1198,6 +1257,26 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         return tags
 
     # ----------------------------------------------------------------------- views of the result
+
+    @property
+    def fitted_scores_(self) -> Host:
+        """The fused score of each row that was passed to `fit`, by fits that did not see it."""
+        check_is_fitted(self)
+        kept, hashes = self.rows_.values, getattr(self, "fitted_rows_", None)
+        if kept is None or hashes is None:
+            raise AttributeError(
+                "Scores of the rows that were fitted are known where these were numbers in memory, "
+                "and the model was saved by this version. Use held_out_, or fit again."
+            )
+        known = hash_rows(kept)
+        order = np.argsort(known, kind="stable")
+        found = order[np.minimum(np.searchsorted(known, hashes, sorter=order), len(known) - 1)]
+        return np.where(known[found] == hashes, self.held_out_.fused[found], np.nan)
+
+    @property
+    def fitted_labels_(self) -> NDArray[np.int64]:
+        """The decision about each row that was passed to `fit`: +1 normal, −1 anomaly."""
+        return signs(self.fitted_scores_ - self.offset_)
 
     @property
     def columns_(self) -> dict[str, str]:

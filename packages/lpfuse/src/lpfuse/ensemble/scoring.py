@@ -241,9 +241,9 @@ def _installed() -> str:
 
 
 def weights_table(
-    names: Sequence[str], weights: Host | None, certificate: Any, offset: float
+    names: Sequence[str], weights: Host | None, sentences: Sequence[str], offset: float
 ) -> str:
-    """Write a small HTML table of the detectors, the largest weight first, and the proof.
+    """Write a small HTML table of the detectors, the largest weight first, and sentences.
 
     Parameters
     ----------
@@ -251,8 +251,8 @@ def weights_table(
         Of the detectors; any text, which is escaped.
     weights : ndarray of shape (R,) or None
         None for a fusion without weights.
-    certificate : Certificate or None
-        Of the weights.
+    sentences : sequence of str
+        On what was learnt; any text, which is escaped.
     offset : float
         The threshold.
 
@@ -263,17 +263,17 @@ def weights_table(
 
     Examples
     --------
-    >>> weights_table(["<gmm>"], None, None, 0.5).count("&lt;gmm&gt;")
+    >>> weights_table(["<gmm>"], None, [], 0.5).count("&lt;gmm&gt;")
     1
     """
     order = list(range(len(names)))
     if weights is not None:
         order.sort(key=lambda j: -abs(weights[j]))
     rows = "".join(_row(names[j], None if weights is None else weights[j], weights) for j in order)
-    proof = "" if certificate is None else f"<br>weights: {escape(str(certificate))}"
+    told = "".join(f"<br>{escape(sentence)}" for sentence in sentences)
     head = "<th>detector</th>" + ("" if weights is None else "<th>weight</th><th>share</th>")
     return (
-        f'<div class="lpfuse"><p>{len(names)} detectors, threshold {offset:.4g}{proof}</p>'
+        f'<div class="lpfuse"><p>{len(names)} detectors, threshold {offset:.4g}{told}</p>'
         f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import beta
 
+from lpfuse._format import per_cent, quote
+from lpfuse._validation.params import counted, listed
 from lpfuse.metrics import auc_over_folds
 from lpfuse.threshold.offsets import TAIL
 
@@ -55,7 +57,90 @@ def outcome(fused: FusedDetector) -> dict[str, Any]:
         "alarms": requested_rate(fused),
         "learnt_from": {"normal": int((labels > 0).sum()), "anomalies": int((labels < 0).sum())},
         "auc": _areas(fused, names) if (labels < 0).any() else None,
+        "rows": rows_by_label(fused),
+        "origin": weights_origin(fused),
+        "sentences": describe_learning(fused),
     }
+
+
+def rows_by_label(fused: FusedDetector) -> dict[str, int]:
+    """Count the training rows: known to be normal, known anomalies, unlabelled, and set aside.
+
+    Rows that are set aside calibrate the threshold, and nothing learns from them.
+    """
+    known, n = fused.out_of_fold_.known, fused.result_.n_learnt
+    known = np.zeros(n) if known is None else known
+    sides = {"normal": known > 0, "anomalies": known < 0, "unlabelled": known == 0}
+    counts = {name: int(side.sum()) for name, side in sides.items()}
+    return counts | {"set_aside": fused.unseen_.n_split}
+
+
+def weights_origin(fused: FusedDetector) -> dict[str, Any]:
+    """Return where the weights come from.
+
+    Returns
+    -------
+    dict
+        ``from``: "tables" (what did well on other tables), "prior" (given by the user), "equal"
+        (all alike) or "rows" (learnt from the rows alone). ``moved``: the share of the weight that
+        the rows moved from one detector to others, 0 to 1; None where there is no prior.
+        ``experts``: names of the detectors that learnt from labelled anomalies, and ``trust``, the
+        share of the weight that they have.
+    """
+    fusion, weights = fused.fusion_, np.abs(getattr(fused.fusion_, "weights_", np.empty(0)))
+    prior, moved, origin = getattr(fusion, "prior", None), None, "rows"
+    if prior is not None and weights.sum():
+        prior = np.abs(np.asarray(prior, dtype=np.float64))
+        moved = float(0.5 * np.abs(weights / weights.sum() - prior / prior.sum()).sum())
+        given = fused.prior is not None and not isinstance(fused.prior, str)
+        origin = "prior" if given or fused.fusion is not None else "tables"
+    experts = [member.name for member in fused.pool_.experts]
+    theirs = np.isin(fused.detector_names_, experts)
+    trust = float(weights[theirs].sum() / weights.sum()) if weights.sum() else None
+    return {"from": origin, "moved": moved, "experts": experts, "trust": trust}
+
+
+def describe_learning(fused: FusedDetector) -> list[str]:
+    """Say which rows were learnt from, where the weights come from, and what is proven of them."""
+    rows, origin = rows_by_label(fused), weights_origin(fused)
+    kinds = [
+        f"{rows[key]:,} {word}"
+        for key, word in (
+            ("normal", "known to be normal"),
+            ("anomalies", "known anomalies"),
+            ("unlabelled", "unlabelled"),
+        )
+        if rows[key]
+    ]
+    aside = f"; {counted(rows['set_aside'], 'row')} set aside" if rows["set_aside"] else ""
+    total = rows["normal"] + rows["anomalies"] + rows["unlabelled"]
+    told = [f"Learnt from {counted(total, 'row')}: {listed(kinds)}{aside}."]
+    certificate = fused.certificate_
+    proven = "" if certificate is None else f", {proof(float(certificate.relative_gap))}"
+    source = "other tables" if origin["from"] == "tables" else "the prior"
+    if origin["moved"] is None:
+        told.append(f"The weights were learnt from these rows{proven}.")
+    elif origin["moved"] < UNMOVED:
+        why = "there are no labelled anomalies to learn them from"
+        if rows["anomalies"]:
+            few = counted(rows["anomalies"], "known anomaly", "known anomalies")
+            why = f"{few} gave no reason to move them"
+        told.append(f"The weights are those of {source}: {why}.")
+    else:
+        told.append(
+            f"The weights come from {source}, and the labels moved {per_cent(origin['moved'])} of "
+            f"them{proven}."
+        )
+    if origin["experts"] and origin["trust"] is not None:
+        names = listed(map(quote, origin["experts"]))
+        told.append(
+            f"{names} learnt from the known anomalies and have {per_cent(origin['trust'])} of the "
+            "weight."
+        )
+    return told
+
+
+UNMOVED = 1e-6  # share of the weights below which they are those of the prior, up to rounding
 
 
 def _areas(fused: FusedDetector, names: list[str]) -> dict[str, float | None]:
