@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from math import prod
@@ -31,12 +31,6 @@ from lpfuse._format import LONGEST_QUOTE, quote
 ONLY_ANOMALIES = (
     "y holds only −1 (anomaly), but normal rows are needed too. Pass rows labelled +1 as well; if "
     "-1 marks the normal rows in your data, pass -y."
-)
-ZERO_AND_ONE = (
-    "y holds only 0 and 1, which is ambiguous. Choose one of:\n"
-    "1 is an anomaly, 0 normal (as in PyOD): y = np.where(y == 1, -1, 1)\n"
-    "1 is normal, 0 an anomaly: y = np.where(y == 1, 1, -1)\n"
-    "1 is known to be normal, 0 is unlabelled: fit(X, y, unlabelled=0)"
 )
 NO_WEIGHT = "sample_weight is zero in every row; give some row a weight above zero."
 # Limits of a score and of the sum of weights: weights times squared scores stay below the largest
@@ -202,53 +196,6 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def meaning(wanted: Any, values: Iterable[Any]) -> set[Any]:
-    """Return the values that equal `wanted`; if none does, those with the same text.
-
-    Examples
-    --------
-    >>> meaning("1", [1, 2]), meaning(True, ["true", "false"]), meaning("1", ["1", "1.0"])
-    ({1}, {'true'}, {'1'})
-    """
-    kinds = set(values)
-    same = {kind for kind in kinds if kind == wanted}
-    return same or {kind for kind in kinds if _parse_text(kind) == _parse_text(wanted)}
-
-
-def _parse_text(value: Any) -> Any:
-    """Convert a text to the number or boolean that it spells; return all else unchanged."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip().strip("'\"").casefold()
-    with suppress(ValueError):
-        return float(text)
-    return {"true": True, "false": False}.get(text, text)
-
-
-def invalid_labels_message(labels: list[Any], unlabelled: bool) -> str:
-    """Return the message for invalid labels, with the line of code that maps them."""
-    expected = "+1 (normal)" + (
-        ", -1 (anomaly) or 0 (unlabelled)" if unlabelled else " or -1 (anomaly)"
-    )
-    missing = sum(label is None or label != label for label in labels)
-    if missing:
-        mend = "Pass 0 for those rows" if unlabelled else "Drop those rows from both S and y"
-        return (
-            f"y must be {expected} in every row, but {missing} of {len(labels)} labels are missing "
-            f"(NaN or None). {mend}."
-        )
-    if not all(isinstance(label, str | Real) for label in labels):  # lists, complex numbers, …
-        return f"y must be {expected}, got {listed(dict.fromkeys(map(quote, labels)))}."
-    values = sorted(set(labels), key=lambda value: (str(type(value)), value))
-    last = quote(values[-1])
-    chosen = f"y == {last}" if not isinstance(values[-1], bool) else "y"
-    return (
-        f"y must be {expected}, got {listed(map(quote, values))}.\n"
-        f"If {last} means anomaly (as 1 does in PyOD): y = np.where({chosen}, -1, 1)\n"
-        f"If {last} means normal: y = np.where({chosen}, 1, -1)"
-    )
-
-
 def column_labels(columns: Iterable[int], names: Sequence[str] | None) -> list[str]:
     """Return columns as messages call them: by name, or by position."""
     return [f"column {quote(names[j])}" if names is not None else f"column {j}" for j in columns]
@@ -266,6 +213,344 @@ def with_row_count(place: str, rows: int) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
+# Labels: what people write for normal rows, anomalies and unlabelled rows.
+
+
+UNLABELLED = "fit(X, y, unlabelled=0)"  # the call of estimators that take no words
+GAPS = ("", "nan", "nat", "<na>")  # texts of a missing label, by NumPy and pandas
+MOST_CHOICES, MOST_KINDS = 4, 12  # lines of a message, and labels in a line; chosen by hand
+Words = dict[str, list[Any]]
+
+
+class Labels(NamedTuple):
+    """Labels of rows, as `read_labels` takes them.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,)
+        +1 normal, −1 anomaly, 0 unlabelled.
+    words : dict
+        The labels that are ``normal`` and ``anomaly``, as far as given or found: the arguments that
+        read further labels in the same way. Empty where they are ±1 and 0.
+    notes : list of str
+        Which spellings are taken as another one.
+    """
+
+    values: Host
+    words: Words
+    notes: list[str]
+
+
+def read_labels(
+    y: Any,
+    n: int,
+    *,
+    normal: Any = None,
+    anomaly: Any = None,
+    zero: int | None = None,
+    called: str = "y",
+    call: str | None = "fit(X, y, {})",
+    noun: str = "label",
+    is_partial: bool = True,
+    is_later: bool = False,
+) -> Labels | None:
+    """Read labels as people have them: ±1 and 0, words, booleans or other numbers, with gaps.
+
+    Missing labels (None, NaN, NaT, pandas.NA, blank texts) are unlabelled. Case, blanks around a
+    word, and whether a number is written as a text do not matter.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,), or None
+        One label for each row.
+    n : int
+        Number of rows.
+    normal, anomaly : value or list of values, optional
+        Labels of normal rows, and of anomalies. If one of the two is given, all other labels are of
+        the other class. An empty text stands for missing labels. If none is given, labels are +1
+        (normal), −1 (anomaly) and 0 (unlabelled), or one of them is the word "normal".
+    zero : 0, optional
+        The user's ``unlabelled=``. Without it, labels that are only 0 and 1 (normal and anomaly in
+        PyOD) raise an error.
+    called, call, noun : str
+        For messages: the name of the labels, the call that takes `normal` and `anomaly` (None:
+        there is none), and the name of one label.
+    is_partial : bool, default=True
+        Whether rows may be unlabelled.
+    is_later : bool, default=False
+        Whether the labels only have to agree with earlier ones: a class may be absent.
+
+    Returns
+    -------
+    Labels or None
+        None without labels.
+
+    Examples
+    --------
+    >>> found = read_labels(["ok", "OK", "fault", None], 4, normal="ok")
+    >>> found.values, found.notes
+    (array([ 1.,  1., -1.,  0.]), ["Labels 'OK' (1 row) are taken as 'ok'."])
+    >>> read_labels([0, 1, float("nan")], 3)
+    Traceback (most recent call last):
+    ValueError: y holds only 0, 1 and missing labels, which is ambiguous. Choose one of:
+    fit(X, y, normal=0)  # 1 normal row, 1 anomaly, 1 unlabelled
+    fit(X, y, normal=1)  # 1 normal row, 1 anomaly, 1 unlabelled
+    fit(X, y, unlabelled=0)  # 1 normal row, 0 anomalies, 2 unlabelled
+    """
+    check_choice("unlabelled", zero, (None, 0))
+    words = {
+        name: list(value) if isinstance(value, list | tuple | set | np.ndarray) else [value]
+        for name, value in (("normal", normal), ("anomaly", anomaly))
+        if value is not None
+    }
+    if y is None:
+        if words:
+            raise ValueError(f"{' and '.join(words)} need labels, got y=None. Pass y.")
+        return None
+    cells = check_one_per_row(y, n, called, noun, mixed=True)
+    counts, place = _count_labels(cells, f"{called} must hold one {noun} for each row")
+    values = "y.tolist()" if hasattr(y, "tolist") else "y"
+    found = _FoundLabels(counts, called, call, is_partial, values)
+    # Names that were learnt from other labels do not forbid ±1 and 0.
+    signs = found.usual_signs(zero) if is_later and are_names(words) or not words else None
+    if signs is None:
+        usual = [kind for kind in found.known if _parse_text(kind) == "normal"]
+        words = words or ({"normal": usual[:1]} if usual else {})
+        if not words:
+            raise ValueError(found.advise())
+        if not is_later:
+            found.check_words(words)
+        signs = found.signs(words)
+    if not is_partial and 0.0 in signs.values():
+        raise ValueError(found.advise(signs))
+    if not is_later and max(signs.values(), default=-1.0) < 0:
+        lines = found.choices([{"normal": found.known}])
+        raise ValueError(f"{called} holds only anomalies.{lines}" if words else ONLY_ANOMALIES)
+    labels = np.array([signs[kind] for kind in counts], dtype=np.float64)[place]
+    return Labels(labels, words, found.notes(words))
+
+
+def invalid_labels_message(labels: NDArray[Any], is_partial: bool) -> str:
+    """Return the message for labels of a Dask block that are not ±1 (or 0, if `is_partial`)."""
+    counts, _ = _count_labels(labels, "y must hold one label for each row")
+    call = "fit(X, y, {})" if is_partial else None
+    found = _FoundLabels(counts, "y", call, is_partial, "y.compute().tolist()")
+    return found.advise(None if is_partial else found.usual_signs(None))
+
+
+def is_gap(label: Any) -> bool:
+    """Return whether a label is missing.
+
+    Examples
+    --------
+    >>> is_gap(None), is_gap(float("nan")), is_gap(" "), is_gap("none"), is_gap(0)
+    (True, True, True, False, False)
+    """
+    if isinstance(label, str):
+        return label.strip().casefold() in GAPS
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas.NA
+        return True
+
+
+def are_names(words: Mapping[str, Iterable[Any]]) -> bool:
+    """Return whether words of labels are texts or booleans, which cannot be taken for ±1 or 0."""
+    names = [word for each in words.values() for word in each]
+    return all(isinstance(_parse_text(word), str | bool) and not is_gap(word) for word in names)
+
+
+def meaning(wanted: Any, values: Iterable[Any]) -> set[Any]:
+    """Return the values with the text of `wanted`; case, blanks and quotes around do not matter.
+
+    Examples
+    --------
+    >>> meaning("1", [1, 2]), meaning(True, ["true", "false"]), sorted(meaning("ok", ["ok", "OK "]))
+    ({1}, {'true'}, ['OK ', 'ok'])
+    """
+    return {kind for kind in set(values) if _parse_text(kind) == _parse_text(wanted)}
+
+
+def _parse_text(value: Any) -> Any:
+    """Convert a text to the number or boolean that it spells; return all else unchanged."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip().strip("'\"").casefold()
+    with suppress(ValueError):
+        return float(text)
+    return {"true": True, "false": False}.get(text, text)
+
+
+def _count_labels(cells: NDArray[Any], expected: str) -> tuple[dict[Any, int], NDArray[np.intp]]:
+    """Return the different labels with their counts, and which of them each row has."""
+    if cells.dtype != object:
+        unique, place = np.unique(cells, return_inverse=True)
+        kinds = unique.tolist()
+    else:
+        number: dict[Any, int] = {}
+        try:
+            found = [number.setdefault(cell, len(number)) for cell in cells.tolist()]
+        except TypeError:  # lists and their like
+            odd = listed(dict.fromkeys(map(quote, cells.tolist())))
+            raise ValueError(f"{expected}, a text or a number; got {odd}.") from None
+        kinds, place = list(number), np.array(found, dtype=np.intp)
+    kinds = [kind.item() if isinstance(kind, np.generic) else kind for kind in kinds]
+    kinds = [int(k) if isinstance(k, float) and k.is_integer() else k for k in kinds]  # 1, not 1.0
+    counts = np.bincount(place, minlength=len(kinds)).tolist()
+    return dict(zip(kinds, counts, strict=True)), place
+
+
+class _FoundLabels(NamedTuple):
+    """The different labels of some rows: what they mean, and messages where that is open."""
+
+    counts: dict[Any, int]
+    called: str
+    call: str | None
+    is_partial: bool
+    values: str  # the code that lists the labels of all rows
+
+    @property
+    def known(self) -> list[Any]:
+        """All but the missing ones, frequent ones first."""
+        known = [kind for kind in self.counts if not is_gap(kind)]
+        return sorted(known, key=lambda kind: -self.counts[kind])
+
+    def meant(self, words: Iterable[Any]) -> list[Any]:
+        """Return the labels that some words stand for."""
+        gaps = [kind for kind in self.counts if is_gap(kind)]
+        return [kind for w in words for kind in (gaps if is_gap(w) else meaning(w, self.known))]
+
+    def usual_signs(self, zero: int | None) -> dict[Any, float] | None:
+        """Return the signs of labels that are ±1 and 0; None where they are others, or in doubt."""
+        numbers = {kind: _parse_text(kind) for kind in self.known}
+        kinds, has_gaps = set(numbers.values()), len(numbers) < len(self.counts)
+        if any(isinstance(number, bool) for number in numbers.values()) or not kinds <= {-1, 0, 1}:
+            return None
+        # 0 and 1 are normal and anomaly in PyOD; beside gaps, one of them alone may be either.
+        if zero is None and (kinds == {0, 1} or (has_gaps and kinds in ({0}, {1}))):
+            return None
+        return {kind: float(numbers.get(kind, 0.0)) for kind in self.counts}
+
+    def signs(self, words: Words) -> dict[Any, float]:
+        """Return +1, −1 or 0 for each label; 0 for those that neither of both classes names."""
+        rest = 0.0 if len(words) == 2 else -1.0 if "normal" in words else 1.0
+        found = {kind: 0.0 if is_gap(kind) else rest for kind in self.counts}
+        found |= dict.fromkeys(self.meant(words.get("anomaly", ())), -1.0)
+        return found | dict.fromkeys(self.meant(words.get("normal", ())), 1.0)
+
+    def check_words(self, words: Words) -> None:
+        """Raise where a word does not occur, is of both classes, or both classes leave labels."""
+        for word in (word for each in words.values() for word in each):
+            if not self.meant([word]):
+                hint = "" if is_gap(word) else did_you_mean(word, map(str, self.known))
+                raise ValueError(
+                    f"{self.called} holds {self.held(self.known)}, and nowhere "
+                    f"{'an empty label' if is_gap(word) else quote(word)}.{hint}"
+                    f"{self.choices(self.each_alone())}"
+                )
+        if len(words) == 2:
+            normal, anomaly = (self.meant(words[name]) for name in ("normal", "anomaly"))
+            both = [kind for kind in normal if kind in anomaly]
+            if both:
+                raise ValueError(f"{quoted(both)} cannot be normal and an anomaly. Name it once.")
+            neither = [kind for kind in self.known if kind not in normal + anomaly]
+            if neither:
+                raise ValueError(
+                    f"{self.called} also holds {self.held(neither)}, which is neither normal nor "
+                    f"an anomaly.{self.choices([{name: each} for name, each in words.items()])}"
+                )
+
+    def notes(self, words: Words) -> list[str]:
+        """Tell which spellings are taken as another one."""
+        notes = []
+        for word in (word for each in words.values() for word in each if not is_gap(word)):
+            texts = (kind for kind in self.meant([word]) if isinstance(kind, str))
+            other = sorted(text for text in texts if text != str(word))
+            if other:
+                rows = counted(sum(self.counts[text] for text in other), "row")
+                notes.append(f"Labels {quoted(other)} ({rows}) are taken as {quote(word)}.")
+        return notes
+
+    def held(self, kinds: Iterable[Any]) -> str:
+        """Name labels with their counts."""
+        found = [with_row_count(quote(kind), self.counts[kind]) for kind in kinds]
+        return listed(found or ["no label"], at_most=8)
+
+    def advise(self, signs: dict[Any, float] | None = None) -> str:
+        """Return the message for labels that are in doubt or, with signs, must not be 0."""
+        expected = "+1 (normal)" + (
+            ", -1 (anomaly) or 0 (unlabelled)" if self.is_partial else " or -1 (anomaly)"
+        )
+        known, n_gaps = self.known, sum(n for kind, n in self.counts.items() if is_gap(kind))
+        if not all(isinstance(kind, str | Real) for kind in known):
+            return f"{self.called} must be {expected}, got {listed(map(quote, known))}."
+        names = [quote(kind) for kind in sorted(known, key=lambda kind: (str(type(kind)), kind))]
+        got = listed(names + ["missing labels"] * bool(n_gaps))
+        numbers = list(map(_parse_text, known))
+        is_binary = all(number in (0, 1) and not isinstance(number, bool) for number in numbers)
+        start = f"{self.called} must be {expected}, got {got}."
+        if n_gaps and not self.is_partial:
+            missing = f"{n_gaps} of {sum(self.counts.values())} labels are missing (NaN or None)"
+            start = f"{self.called} must be {expected} in every row, but {missing}."
+        elif self.is_partial and is_binary:
+            start = f"{self.called} holds only {got}, which is ambiguous."
+        elif self.call == "{}":
+            start = f"{self.called} holds {self.held(known)}. Which is normal?"
+        if signs is not None:
+            return f"{start} Leave the unlabelled rows out: {self.mapping(signs)}"
+        found = start + self.choices(self.each_alone())
+        call = self.call or ""
+        if call == "{}" and n_gaps:
+            found += f"\nnormal=''  # empty cells: {self.outcome(self.signs({'normal': ['']}))}"
+        elif call and self.is_partial and is_binary and 0 in numbers:
+            outcome = self.outcome(self.usual_signs(0) or {})
+            found += f"\n{call.format('unlabelled=0')}  # {outcome}"
+        return found
+
+    def each_alone(self) -> list[Words]:
+        """Return the choices: each label may be the normal one."""
+        spelled: dict[Any, Any] = {}
+        for kind in self.known:
+            spelled.setdefault(_parse_text(kind), kind)
+        names = ["anomaly", "normal"] if len(spelled) == 1 else ["normal"]
+        return [{name: [kind]} for kind in spelled.values() for name in names][:MOST_CHOICES]
+
+    def choices(self, choices: Iterable[Words]) -> str:
+        """Return lines of code to choose from, each with what it makes of the rows."""
+        lines = []
+        for words in choices:
+            signs = self.signs(words)
+            outcome = self.outcome(signs)
+            if self.call is not None and "{}" in self.call:
+                ((name, each),) = words.items()
+                each = list(map(str, each)) if self.call == "{}" else each  # options are texts
+                shown = quote(each[0] if len(each) == 1 else each)
+                lines.append(f"{self.call.format(f'{name}={shown}')}  # {outcome}")
+            elif len(self.counts) <= MOST_KINDS:
+                ((name, each),) = words.items()
+                which = f"{quoted(each)} is {'normal' if name == 'normal' else 'an anomaly'}"
+                lines.append(f"{self.mapping(signs)}  # {which}: {outcome}")
+        return " Choose one of:\n" + "\n".join(lines) if lines else ""
+
+    def mapping(self, signs: dict[Any, float]) -> str:
+        """Return the line of code that turns the labels into ±1, and leaves rows out if it must."""
+        pairs = ", ".join(f"{quote(k)}: {s:.0f}" for k, s in signs.items() if s and not is_gap(k))
+        line = f"y = np.array([{{{pairs}}}.get(v, 0) for v in {self.values}])"
+        is_short = not self.is_partial and 0.0 in signs.values()
+        return line + "; S, y = S[y != 0], y[y != 0]" * is_short
+
+    def outcome(self, signs: dict[Any, float]) -> str:
+        """Count the rows of each class."""
+        normal, odd, rest = (
+            sum(self.counts[kind] for kind, sign in signs.items() if sign == side)
+            for side in (1.0, -1.0, 0.0)
+        )
+        anomalies = f"{odd:,} {'anomaly' if odd == 1 else 'anomalies'}"
+        unlabelled = f", {rest:,} unlabelled" if rest else ""
+        return f"{counted(normal, 'normal row')}, {anomalies}{unlabelled}"
+
+
+# --------------------------------------------------------------------------------------------------
 # Per-row values and parameters.
 
 
@@ -277,32 +562,21 @@ def check_labels(
     Parameters
     ----------
     y : array-like of shape (n,), or None
-        +1 normal, −1 anomaly. Other labels raise an error with the line that maps them.
+        As in `read_labels` without words. Other labels raise an error with a line that maps them.
     n : int
         Number of rows of the scores.
     unlabelled : bool, default=False
-        Whether 0 is allowed, for unlabelled rows.
+        Whether rows may be unlabelled: 0, or missing.
     zero : 0, optional
-        The user's ``unlabelled=``. Without it, labels that are only 0 and 1 (normal and anomaly in
-        PyOD) raise an error.
+        As in `read_labels`.
 
     Examples
     --------
     >>> check_labels([1, -1, 1], 3)
     array([ 1., -1.,  1.])
     """
-    if y is None:
-        return None
-    labels = check_one_per_row(y, n, "y", "label")
-    known = (-1, 0, 1) if unlabelled else (-1, 1)
-    if labels.dtype.kind not in "iuf" or not np.isin(labels, known).all():
-        raise ValueError(invalid_labels_message(labels.tolist(), unlabelled))
-    check_choice("unlabelled", zero, (None, 0))
-    if unlabelled and zero is None and set(np.unique(labels)) == {0, 1}:
-        raise ValueError(ZERO_AND_ONE)
-    if not (labels >= 0 if unlabelled else labels > 0).any():
-        raise ValueError(ONLY_ANOMALIES)
-    return labels.astype(np.float64)
+    found = read_labels(y, n, zero=zero, call=UNLABELLED, is_partial=unlabelled)
+    return None if found is None else found.values
 
 
 def check_labels_like(y: Any, S: Array) -> Array | None:
@@ -434,16 +708,19 @@ def check_row_names(names: Any, n: int, argument: str) -> NDArray[Any] | None:
     return None if names is None else check_one_per_row(names, n, argument, "name")
 
 
-def check_one_per_row(values: Any, n: int, argument: str, noun: str) -> NDArray[Any]:
-    """Return `values` as a NumPy array with one entry per row."""
+def check_one_per_row(
+    values: Any, n: int, argument: str, noun: str, *, mixed: bool = False
+) -> NDArray[Any]:
+    """Return `values` as a NumPy array with one entry per row; `mixed`: of several types."""
     if ops.is_blocked(values):
         raise TypeError(
             f"{argument} is a Dask collection, but the rows are in memory: pass "
             f"{argument}.compute()."
         )
     try:
-        array = np.asarray(_plain(values))
-        if array.dtype == object:
+        is_list = mixed and isinstance(values, list | tuple)
+        array = np.asarray(_plain(values), dtype=object if is_list else None)
+        if array.dtype == object and not mixed:
             array = np.array(array.tolist())  # Python numbers in an object array
     except ValueError as error:  # lists of unequal lengths
         raise ValueError(f"{argument} must hold one {noun} for each row: {error}") from error
@@ -586,7 +863,7 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
 # Answers of an annotator, and the probabilities with which rows were queried.
 
 
-def check_answers(y: Any, n: int) -> Host:
+def check_answers(y: Any, n: int, words: Mapping[str, Any] | None = None) -> Host:
     """Return answers as +1.0 (normal), −1.0 (anomaly) and 0.0 (don't know); one class is enough.
 
     Examples
@@ -594,10 +871,9 @@ def check_answers(y: Any, n: int) -> Host:
     >>> check_answers([-1, 0], 2)
     array([-1.,  0.])
     """
-    answers = check_one_per_row(y, n, "y", "answer")
-    if answers.dtype.kind not in "iuf" or not np.isin(answers, (-1, 0, 1)).all():
-        raise ValueError(invalid_labels_message(answers.tolist(), unlabelled=True))
-    return answers.astype(np.float64)
+    found = read_labels(y, n, zero=0, call=None, is_later=True, noun="answer", **(words or {}))
+    assert found is not None
+    return found.values
 
 
 def check_chances(chances: Any, n: int | None = None, *, allow_nan: bool = True) -> Host:

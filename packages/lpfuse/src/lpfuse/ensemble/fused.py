@@ -280,6 +280,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         kind: Any = None,
         chances: Any = None,
         unlabelled: int | None = None,
+        normal: Any = None,
+        anomaly: Any = None,
         subsample: int = SUBSAMPLE,
         progress: bool | Progress = False,
     ) -> Self:
@@ -291,9 +293,10 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             Rows. Cells may be missing; a detector that refuses them learns from the rows that are
             complete in its columns.
         y : array-like, or Dask array or series, of shape (n,), optional
-            +1 normal, −1 anomaly, 0 unlabelled; without it, all are unlabelled. Unlabelled rows
-            always teach, as normal ones, each with a weight that says how probably it is one;
-            labelled rows count in full.
+            +1 normal, −1 anomaly, 0 or missing (NaN, None, empty) unlabelled; without it, all are
+            unlabelled. Other labels need `normal` or `anomaly`, unless one is the word "normal".
+            Unlabelled rows always teach, as normal ones, each with a weight that says how probably
+            it is one; labelled rows count in full.
         groups : array-like of shape (n,), optional
             Rows of one group (a person, a machine, a day) are never both learnt from and scored.
         kind : array-like of shape (n,) or "clusters", optional
@@ -306,6 +309,11 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         unlabelled : 0, optional
             Says that 0 in `y` stands for unlabelled rows. It always does; but a `y` of 0 and 1
             alone, in PyOD normal and anomaly, is refused unless this is said.
+        normal, anomaly : value or list of values, optional
+            Labels of normal rows, and of anomalies: ``normal="ok"``, ``anomaly=1``. If one of the
+            two is given, all other labels are of the other class. Missing ones are unlabelled,
+            unless ``normal=""`` says that they are normal. Case and blanks around a word do not
+            matter. `score` and `teach` take the same words.
         subsample : int, default=20_000
             Rows that a Dask `X` is cut to: drawn evenly, but of known anomalies all are taken, up
             to half of this. Arrays in memory are used whole.
@@ -322,7 +330,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         strategy, rule, random = self._strategy(), self._rule(), self._random()
         rows = prepare_rows(
             X, y, groups=groups, kind=kind, chances=chances, unlabelled=unlabelled,
-            subsample=params.check_count("subsample", subsample), random=random,
+            normal=normal, anomaly=anomaly, random=random,
+            subsample=params.check_count("subsample", subsample),
             keep_copies=not params.is_count(self.cv) or self.calibration == "plain",
         )  # fmt: skip
         rule.check_labels(rows.labels)
@@ -350,6 +359,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
 
         record_columns(self, rows.X if is_blocked(X) else X)
         self.result_ = result
+        self.label_words_ = rows.label_words
         return self
 
     def _check_parameters(self) -> None:
@@ -537,7 +547,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         X : array-like, data frame, or Dask array or data frame, of shape (n, d)
             Rows.
         y : array-like of shape (n,)
-            +1 normal, −1 anomaly; rows with 0, unlabelled, are left out.
+            As in `fit`, with the same words; unlabelled rows are left out.
         sample_weight : array-like of shape (n,), optional
             How much each row counts.
 
@@ -547,7 +557,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             From 0 to 1: the share of pairs of a normal row and an anomaly in which the normal row
             has the higher score; ties count half. A row without a score is below all others.
         """
-        return auc_of_decisions(self.decision_function(X), y, sample_weight)
+        words = getattr(self, "label_words_", None)
+        return auc_of_decisions(self.decision_function(X), y, sample_weight, words)
 
     @lazily(dtype="float64")
     def pvalues(self, X: Any) -> Host:
@@ -829,7 +840,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             Rows that were answered: training rows, which are recognised, or others, which are
             added to them.
         y : array-like of shape (m,)
-            +1 normal, −1 anomaly, 0 don't know.
+            +1 normal, −1 anomaly, 0 or missing: don't know. Or the words that `fit` was given.
         chances : array-like of shape (m,), optional
             With which each row was asked about, from ``query(..., return_chances=True)``; NaN for
             labels from elsewhere. Rows of one call were asked about together.
@@ -866,7 +877,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
                 "Answers are of few rows: pass them in memory, X[positions].compute()."
             )
         table = check_table(X, estimator=self)
-        answers = params.check_answers(y, table.shape[0])
+        answers = params.check_answers(y, table.shape[0], getattr(self, "label_words_", None))
         asked = np.full(len(answers), np.nan)
         if chances is not None:
             asked = params.check_chances(chances, len(answers))

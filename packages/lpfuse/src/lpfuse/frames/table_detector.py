@@ -27,7 +27,13 @@ from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Explanation
 from lpfuse.ensemble.rows import EmptyColumnWarning
 from lpfuse.ensemble.scoring import score_columns
-from lpfuse.frames.cells import as_polars, check_names, labels_of, polars_module, split_labels
+from lpfuse.frames.cells import (
+    as_polars,
+    check_names,
+    polars_module,
+    read_label_column,
+    split_labels,
+)
 from lpfuse.frames.preparation import TablePreparation, learn_preparation, learn_ranges
 from lpfuse.io import save
 from lpfuse.metrics import auc_over_folds
@@ -431,7 +437,7 @@ class FrameScorer:
 # --------------------------------------------------------------------------------------- the model
 
 
-@saved_as("TableModel", label=ANY, normal=ANY, notes=(...,))
+@saved_as("TableModel", label=ANY, normal=ANY, anomaly=ANY, notes=(...,))
 @dataclass(eq=False)
 class TableModel(FrameScorer):
     """A fused detector for tables as people have them, with what was taken as what.
@@ -444,8 +450,8 @@ class TableModel(FrameScorer):
         Fitted to them.
     label : str or None
         The column of labels; None: all were taken as normal.
-    normal : str or None
-        What normal rows hold there; empty: nothing.
+    normal, anomaly : str, list of str or None
+        What normal rows hold there (empty: nothing), and anomalies; as given or found.
     notes : list of str
         What was taken as what, what was dropped and why, in sentences.
     format : TableFormat
@@ -469,9 +475,10 @@ class TableModel(FrameScorer):
     preparation: TablePreparation
     fused: FusedDetector
     label: str | None
-    normal: str | None
+    normal: Any
     notes: list[str]
     format: TableFormat = OPEN
+    anomaly: Any = None
 
     @classmethod
     def fit(
@@ -479,7 +486,8 @@ class TableModel(FrameScorer):
         frame: polars.DataFrame,
         *,
         label: str | None = None,
-        normal: str | None = None,
+        normal: Any = None,
+        anomaly: Any = None,
         detectors: Sequence[str] | str | None = None,
         p: float | str = "auto",
         false_alarm_rate: float = 0.05,
@@ -501,10 +509,10 @@ class TableModel(FrameScorer):
             Rows to learn from, of polars, pandas, narwhals or Arrow.
         label : str, optional
             The column of labels; without it all are taken as normal.
-        normal : str, optional
-            What normal rows hold there. All else is an anomaly, and rows that hold nothing are
-            unlabelled; if `normal` is empty, these are the normal ones. It may be left out where
-            the labels are 1 and −1, or one of them is "normal".
+        normal, anomaly : str or list of str, optional
+            What normal rows hold there, and anomalies, as in `FusedDetector.fit`. Rows that hold
+            nothing are unlabelled; if `normal` is empty, these are the normal ones. Both may be
+            left out where the labels are 1, −1 and 0, or one of them is "normal".
         detectors : sequence of str or "paper", optional
             Of the default pool, "svdd", "kpca", "gmm", "iforest", "lof", "logistic" and
             "random-forest", and "pyod:HBOS" and others of PyOD; None: the default pool.
@@ -527,7 +535,7 @@ class TableModel(FrameScorer):
         TableModel
             Fitted.
         """
-        columns, labels, normal, note = split_labels(frame, label, normal)
+        columns, labels, words, note = split_labels(frame, label, normal, anomaly)
         preparation = learn_preparation(
             columns,
             features=features,
@@ -543,7 +551,9 @@ class TableModel(FrameScorer):
             random_state=random_state,
             n_jobs=n_jobs,
         )
-        model = cls(preparation, fused, label, normal, [note, *preparation.notes])
+        notes = [note, *preparation.notes]
+        model = cls(preparation, fused, label, words.get("normal"), notes)
+        model.anomaly = words.get("anomaly")
         return model._learn(columns, labels, progress, show_notes)
 
     @classmethod
@@ -552,7 +562,8 @@ class TableModel(FrameScorer):
         frame: polars.DataFrame,
         *,
         label: str | None = None,
-        normal: str | None = None,
+        normal: Any = None,
+        anomaly: Any = None,
         high: Mapping[str, str] | None = None,
         p: float | str = "auto",
         false_alarm_rate: float = 0.05,
@@ -569,7 +580,7 @@ class TableModel(FrameScorer):
             Scores, a column for each detector. Where one is missing, the others decide.
         high : mapping of str: {"normal", "anomaly"}, optional
             What high scores of a column mean; where it says nothing, "normal".
-        label, normal, p, false_alarm_rate, features, drop, random_state, show_notes
+        label, normal, anomaly, p, false_alarm_rate, features, drop, random_state, show_notes
             As in `fit`.
 
         Returns
@@ -577,7 +588,7 @@ class TableModel(FrameScorer):
         TableModel
             Fitted.
         """
-        columns, labels, normal, note = split_labels(frame, label, normal)
+        columns, labels, words, note = split_labels(frame, label, normal, anomaly)
         preparation = learn_preparation(
             columns,
             features=features,
@@ -596,7 +607,9 @@ class TableModel(FrameScorer):
             random_state=random_state,
         )
         note_on_high = f"High scores mean anomaly: {quoted(turned) if turned else 'in no column'}."
-        model = cls(preparation, fused, label, normal, [note, *preparation.notes, note_on_high])
+        notes = [note, *preparation.notes, note_on_high]
+        model = cls(preparation, fused, label, words.get("normal"), notes)
+        model.anomaly = words.get("anomaly")
         return model._learn(columns, labels, None, show_notes)
 
     def _learn(
@@ -656,9 +669,10 @@ class TableModel(FrameScorer):
         ndarray of shape (n,) or None
             +1 normal, −1 anomaly, 0 unlabelled; None where there is no such column.
         """
-        if self.label is None or self.normal is None or self.label not in frame.columns:
+        if self.label is None or self.label not in frame.columns:
             return None
-        return labels_of(frame[self.label], self.normal)
+        words = {"normal": self.normal, "anomaly": self.anomaly}
+        return read_label_column(frame[self.label], **words, is_later=True).values
 
     def score(
         self, frame: polars.DataFrame, *, start: int = 0, keep: Sequence[str] = ()
