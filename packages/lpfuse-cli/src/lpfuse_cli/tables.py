@@ -32,7 +32,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._files import check_writable, missing_file_message, replacing, write_errors
-from lpfuse.frames.cells import check_names, read_label_column
+from lpfuse.frames.cells import check_names, labels_of
 
 __all__ = ["check_table_target", "read_sample", "read_table", "table_writer"]
 
@@ -816,7 +816,7 @@ def read_sample(
         return frame, rows
     anomalies = np.zeros(frame.height, dtype=bool)
     if label is not None:
-        anomalies = read_label_column(frame[label], normal, anomaly).values < 0
+        anomalies = labels_of(frame[label], normal, anomaly).values < 0
     taken = anomalies & _smallest_per_kind(chances, anomalies, most // 2)
     taken |= ~anomalies & _smallest_per_kind(chances, anomalies, most - int(taken.sum()))
     return frame.filter(taken), rows

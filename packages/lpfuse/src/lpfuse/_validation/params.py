@@ -240,6 +240,11 @@ class Labels(NamedTuple):
     words: Words
     notes: list[str]
 
+    @property
+    def names(self) -> Words:
+        """The words, if they are texts or booleans, which cannot be taken for ±1 and 0."""
+        return self.words if are_names(self.words) else {}
+
 
 def read_labels(
     y: Any,
@@ -250,7 +255,6 @@ def read_labels(
     zero: int | None = None,
     called: str = "y",
     call: str | None = "fit(X, y, {})",
-    noun: str = "label",
     is_partial: bool = True,
     is_later: bool = False,
 ) -> Labels | None:
@@ -272,9 +276,9 @@ def read_labels(
     zero : 0, optional
         The user's ``unlabelled=``. Without it, labels that are only 0 and 1 (normal and anomaly in
         PyOD) raise an error.
-    called, call, noun : str
-        For messages: the name of the labels, the call that takes `normal` and `anomaly` (None:
-        there is none), and the name of one label.
+    called, call : str
+        For messages: the name of the labels, and the call that takes `normal` and `anomaly`; None:
+        there is none.
     is_partial : bool, default=True
         Whether rows may be unlabelled.
     is_later : bool, default=False
@@ -292,7 +296,7 @@ def read_labels(
     (array([ 1.,  1., -1.,  0.]), ["Labels 'OK' (1 row) are taken as 'ok'."])
     >>> read_labels([0, 1, float("nan")], 3)
     Traceback (most recent call last):
-    ValueError: y holds only 0, 1 and missing labels, which is ambiguous. Choose one of:
+    ValueError: y holds only 0, 1 and 1 missing, which is ambiguous. Choose one of:
     fit(X, y, normal=0)  # 1 normal row, 1 anomaly, 1 unlabelled
     fit(X, y, normal=1)  # 1 normal row, 1 anomaly, 1 unlabelled
     fit(X, y, unlabelled=0)  # 1 normal row, 0 anomalies, 2 unlabelled
@@ -307,33 +311,29 @@ def read_labels(
         if words:
             raise ValueError(f"{' and '.join(words)} need labels, got y=None. Pass y.")
         return None
-    cells = check_one_per_row(y, n, called, noun, mixed=True)
-    counts, place = _count_labels(cells, f"{called} must hold one {noun} for each row")
-    values = "y.tolist()" if hasattr(y, "tolist") else "y"
-    found = _FoundLabels(counts, called, call, is_partial, values)
+    counts, place = _count_labels(check_one_per_row(y, n, called, "label", mixed=True), called)
+    listing = "y.tolist()" if hasattr(y, "tolist") else "y"
+    found, notes = _FoundLabels(counts, called, call, is_partial, listing), []
     # Names that were learnt from other labels do not forbid ±1 and 0.
-    signs = found.usual_signs(zero) if is_later and are_names(words) or not words else None
+    signs = found.usual_signs(zero) if not words or (is_later and are_names(words)) else None
     if signs is None:
         usual = [kind for kind in found.known if _parse_text(kind) == "normal"]
         words = words or ({"normal": usual[:1]} if usual else {})
         if not words:
             raise ValueError(found.advise())
-        if not is_later:
-            found.check_words(words)
-        signs = found.signs(words)
+        notes, signs = found.check_words(words, is_later), found.signs(words)
     if not is_partial and 0.0 in signs.values():
         raise ValueError(found.advise(signs))
     if not is_later and max(signs.values(), default=-1.0) < 0:
         lines = found.choices([{"normal": found.known}])
         raise ValueError(f"{called} holds only anomalies.{lines}" if words else ONLY_ANOMALIES)
-    labels = np.array([signs[kind] for kind in counts], dtype=np.float64)[place]
-    return Labels(labels, words, found.notes(words))
+    return Labels(np.array(list(signs.values()))[place], words, notes)
 
 
 def invalid_labels_message(labels: NDArray[Any], is_partial: bool) -> str:
     """Return the message for labels of a Dask block that are not ±1 (or 0, if `is_partial`)."""
-    counts, _ = _count_labels(labels, "y must hold one label for each row")
     call = "fit(X, y, {})" if is_partial else None
+    counts, _ = _count_labels(labels, "y")
     found = _FoundLabels(counts, "y", call, is_partial, "y.compute().tolist()")
     return found.advise(None if is_partial else found.usual_signs(None))
 
@@ -381,23 +381,28 @@ def _parse_text(value: Any) -> Any:
     return {"true": True, "false": False}.get(text, text)
 
 
-def _count_labels(cells: NDArray[Any], expected: str) -> tuple[dict[Any, int], NDArray[np.intp]]:
-    """Return the different labels with their counts, and which of them each row has."""
-    if cells.dtype != object:
-        unique, place = np.unique(cells, return_inverse=True)
-        kinds = unique.tolist()
-    else:
-        number: dict[Any, int] = {}
+def _count_labels(cells: NDArray[Any], called: str) -> tuple[dict[Any, int], NDArray[np.intp]]:
+    """Return the different labels, None for missing ones, with their counts; and each row's."""
+    number: dict[Any, int] = {}
+    labels: dict[Any, int] = {}
+    place: Any
+    if cells.dtype == object:
         try:
-            found = [number.setdefault(cell, len(number)) for cell in cells.tolist()]
+            place = [number.setdefault(cell, len(number)) for cell in cells.tolist()]
         except TypeError:  # lists and their like
             odd = listed(dict.fromkeys(map(quote, cells.tolist())))
-            raise ValueError(f"{expected}, a text or a number; got {odd}.") from None
-        kinds, place = list(number), np.array(found, dtype=np.intp)
-    kinds = [kind.item() if isinstance(kind, np.generic) else kind for kind in kinds]
-    kinds = [int(k) if isinstance(k, float) and k.is_integer() else k for k in kinds]  # 1, not 1.0
-    counts = np.bincount(place, minlength=len(kinds)).tolist()
-    return dict(zip(kinds, counts, strict=True)), place
+            raise ValueError(f"{called} must hold one label for each row, got {odd}.") from None
+    kinds, place = (list(number), place) if number else np.unique(cells, return_inverse=True)
+    merged = [labels.setdefault(_plain_label(kind), len(labels)) for kind in kinds]
+    place = np.array(merged, dtype=np.intp)[place]
+    return dict(zip(labels, np.bincount(place, minlength=len(labels)).tolist(), strict=True)), place
+
+
+def _plain_label(label: Any) -> Any:
+    """Return a label as Python's own type, 1 for 1.0, and None where it is missing."""
+    label = label.item() if isinstance(label, np.generic) else label
+    is_whole = isinstance(label, float) and label.is_integer()
+    return None if is_gap(label) else int(label) if is_whole else label
 
 
 class _FoundLabels(NamedTuple):
@@ -407,137 +412,118 @@ class _FoundLabels(NamedTuple):
     called: str
     call: str | None
     is_partial: bool
-    values: str  # the code that lists the labels of all rows
+    listing: str  # code that lists the labels of all rows
 
     @property
     def known(self) -> list[Any]:
         """All but the missing ones, frequent ones first."""
-        known = [kind for kind in self.counts if not is_gap(kind)]
+        known = [kind for kind in self.counts if kind is not None]
         return sorted(known, key=lambda kind: -self.counts[kind])
 
     def meant(self, words: Iterable[Any]) -> list[Any]:
         """Return the labels that some words stand for."""
-        gaps = [kind for kind in self.counts if is_gap(kind)]
+        gaps = [None] * (None in self.counts)
         return [kind for w in words for kind in (gaps if is_gap(w) else meaning(w, self.known))]
 
     def usual_signs(self, zero: int | None) -> dict[Any, float] | None:
         """Return the signs of labels that are ±1 and 0; None where they are others, or in doubt."""
         numbers = {kind: _parse_text(kind) for kind in self.known}
-        kinds, has_gaps = set(numbers.values()), len(numbers) < len(self.counts)
+        kinds = set(numbers.values())
         if any(isinstance(number, bool) for number in numbers.values()) or not kinds <= {-1, 0, 1}:
             return None
         # 0 and 1 are normal and anomaly in PyOD; beside gaps, one of them alone may be either.
-        if zero is None and (kinds == {0, 1} or (has_gaps and kinds in ({0}, {1}))):
+        if zero is None and (kinds == {0, 1} or (None in self.counts and kinds in ({0}, {1}))):
             return None
         return {kind: float(numbers.get(kind, 0.0)) for kind in self.counts}
 
     def signs(self, words: Words) -> dict[Any, float]:
         """Return +1, −1 or 0 for each label; 0 for those that neither of both classes names."""
         rest = 0.0 if len(words) == 2 else -1.0 if "normal" in words else 1.0
-        found = {kind: 0.0 if is_gap(kind) else rest for kind in self.counts}
+        found = {kind: 0.0 if kind is None else rest for kind in self.counts}
         found |= dict.fromkeys(self.meant(words.get("anomaly", ())), -1.0)
         return found | dict.fromkeys(self.meant(words.get("normal", ())), 1.0)
 
-    def check_words(self, words: Words) -> None:
-        """Raise where a word does not occur, is of both classes, or both classes leave labels."""
-        for word in (word for each in words.values() for word in each):
-            if not self.meant([word]):
-                hint = "" if is_gap(word) else did_you_mean(word, map(str, self.known))
-                raise ValueError(
-                    f"{self.called} holds {self.held(self.known)}, and nowhere "
-                    f"{'an empty label' if is_gap(word) else quote(word)}.{hint}"
-                    f"{self.choices(self.each_alone())}"
+    def check_words(self, words: Words, is_later: bool) -> list[str]:
+        """Raise where words do not fit the labels; return which spellings are taken as another."""
+        notes, every = [], [word for each in words.values() for word in each]
+        for word in every:
+            meant = self.meant([word])
+            if not (meant or is_later):
+                what = "an empty label" if is_gap(word) else quote(word)
+                hint = (
+                    f"{did_you_mean(word, map(str, self.known))}{self.choices(self.each_alone())}"
                 )
-        if len(words) == 2:
-            normal, anomaly = (self.meant(words[name]) for name in ("normal", "anomaly"))
-            both = [kind for kind in normal if kind in anomaly]
-            if both:
-                raise ValueError(f"{quoted(both)} cannot be normal and an anomaly. Name it once.")
-            neither = [kind for kind in self.known if kind not in normal + anomaly]
-            if neither:
-                raise ValueError(
-                    f"{self.called} also holds {self.held(neither)}, which is neither normal nor "
-                    f"an anomaly.{self.choices([{name: each} for name, each in words.items()])}"
-                )
-
-    def notes(self, words: Words) -> list[str]:
-        """Tell which spellings are taken as another one."""
-        notes = []
-        for word in (word for each in words.values() for word in each if not is_gap(word)):
-            texts = (kind for kind in self.meant([word]) if isinstance(kind, str))
-            other = sorted(text for text in texts if text != str(word))
+                raise ValueError(f"{self.held(self.known)}, and nowhere {what}.{hint}")
+            other = sorted(text for text in meant if isinstance(text, str) and text != str(word))
             if other:
                 rows = counted(sum(self.counts[text] for text in other), "row")
                 notes.append(f"Labels {quoted(other)} ({rows}) are taken as {quote(word)}.")
+        both = set(self.meant(words.get("normal", ()))) & set(self.meant(words.get("anomaly", ())))
+        if both:
+            raise ValueError(f"{quoted(both)} cannot be normal and an anomaly. Name it once.")
+        neither = [kind for kind in self.known if kind not in self.meant(every)]
+        if neither and len(words) == 2 and not is_later:
+            lines = self.choices([{name: each} for name, each in words.items()])
+            raise ValueError(f"{self.held(neither)}, neither normal nor an anomaly.{lines}")
         return notes
 
     def held(self, kinds: Iterable[Any]) -> str:
-        """Name labels with their counts."""
+        """Say which labels there are, with their counts."""
         found = [with_row_count(quote(kind), self.counts[kind]) for kind in kinds]
-        return listed(found or ["no label"], at_most=8)
+        return f"{self.called} holds {listed(found or ['no label'], at_most=8)}"
 
     def advise(self, signs: dict[Any, float] | None = None) -> str:
         """Return the message for labels that are in doubt or, with signs, must not be 0."""
-        expected = "+1 (normal)" + (
-            ", -1 (anomaly) or 0 (unlabelled)" if self.is_partial else " or -1 (anomaly)"
-        )
-        known, n_gaps = self.known, sum(n for kind, n in self.counts.items() if is_gap(kind))
-        if not all(isinstance(kind, str | Real) for kind in known):
-            return f"{self.called} must be {expected}, got {listed(map(quote, known))}."
-        names = [quote(kind) for kind in sorted(known, key=lambda kind: (str(type(kind)), kind))]
-        got = listed(names + ["missing labels"] * bool(n_gaps))
-        numbers = list(map(_parse_text, known))
-        is_binary = all(number in (0, 1) and not isinstance(number, bool) for number in numbers)
-        start = f"{self.called} must be {expected}, got {got}."
-        if n_gaps and not self.is_partial:
-            missing = f"{n_gaps} of {sum(self.counts.values())} labels are missing (NaN or None)"
-            start = f"{self.called} must be {expected} in every row, but {missing}."
-        elif self.is_partial and is_binary:
+        known, gaps = self.known, [f"{self.counts.get(None, 0):,} missing"] * (None in self.counts)
+        is_real = all(
+            isinstance(kind, str | Real) for kind in known
+        )  # no dates, no complex numbers
+        ordered = sorted(known, key=lambda kind: (str(type(kind)), kind)) if is_real else known
+        got = listed([*map(quote, ordered), *gaps])
+        zero = ", -1 (anomaly) or 0 (unlabelled)" if self.is_partial else " or -1 (anomaly)"
+        start = f"{self.called} must be +1 (normal){zero}, got {got}."
+        if signs is not None or not is_real:
+            line = "" if signs is None else f" Leave these rows out: {self.mapping(signs)}"
+            return start + line
+        usual = self.usual_signs(0)
+        if self.is_partial and usual is not None:
             start = f"{self.called} holds only {got}, which is ambiguous."
         elif self.call == "{}":
-            start = f"{self.called} holds {self.held(known)}. Which is normal?"
-        if signs is not None:
-            return f"{start} Leave the unlabelled rows out: {self.mapping(signs)}"
-        found = start + self.choices(self.each_alone())
-        call = self.call or ""
-        if call == "{}" and n_gaps:
-            found += f"\nnormal=''  # empty cells: {self.outcome(self.signs({'normal': ['']}))}"
-        elif call and self.is_partial and is_binary and 0 in numbers:
-            outcome = self.outcome(self.usual_signs(0) or {})
-            found += f"\n{call.format('unlabelled=0')}  # {outcome}"
-        return found
+            start = f"{self.held(known)}. Which is normal?"
+        lines = self.choices(self.each_alone())
+        if self.call == "{}" and gaps:
+            lines += f"\nnormal=''  # empty cells: {self.outcome(self.signs({'normal': ['']}))}"
+        elif self.call and self.is_partial and usual is not None and 0 in usual:
+            lines += f"\n{self.call.format('unlabelled=0')}  # {self.outcome(usual)}"
+        return start + lines
 
     def each_alone(self) -> list[Words]:
         """Return the choices: each label may be the normal one."""
-        spelled: dict[Any, Any] = {}
-        for kind in self.known:
-            spelled.setdefault(_parse_text(kind), kind)
-        names = ["anomaly", "normal"] if len(spelled) == 1 else ["normal"]
-        return [{name: [kind]} for kind in spelled.values() for name in names][:MOST_CHOICES]
+        spelled = {_parse_text(kind): kind for kind in self.known[::-1]}
+        kinds = [kind for kind in self.known if kind in spelled.values()][:MOST_CHOICES]
+        names = ["anomaly", "normal"] if len(kinds) == 1 else ["normal"]
+        return [{name: [kind]} for kind in kinds for name in names]
 
     def choices(self, choices: Iterable[Words]) -> str:
         """Return lines of code to choose from, each with what it makes of the rows."""
-        lines = []
-        for words in choices:
-            signs = self.signs(words)
-            outcome = self.outcome(signs)
-            if self.call is not None and "{}" in self.call:
-                ((name, each),) = words.items()
-                each = list(map(str, each)) if self.call == "{}" else each  # options are texts
-                shown = quote(each[0] if len(each) == 1 else each)
-                lines.append(f"{self.call.format(f'{name}={shown}')}  # {outcome}")
-            elif len(self.counts) <= MOST_KINDS:
-                ((name, each),) = words.items()
-                which = f"{quoted(each)} is {'normal' if name == 'normal' else 'an anomaly'}"
-                lines.append(f"{self.mapping(signs)}  # {which}: {outcome}")
-        return " Choose one of:\n" + "\n".join(lines) if lines else ""
+        lines, takes_words = [], "{}" in (self.call or "")
+        if not takes_words and len(self.known) > MOST_KINDS:
+            return ""
+        for ((name, each),) in (words.items() for words in choices):
+            signs = self.signs({name: each})
+            if self.call is not None and takes_words:
+                shown = list(map(str, each)) if self.call == "{}" else each  # options are texts
+                line = self.call.format(f"{name}={quote(shown if shown[1:] else shown[0])}")
+            else:
+                line = self.mapping(signs)
+            lines.append(f"{line}  # {self.outcome(signs)}")
+        return " Choose one of:\n" + "\n".join(lines)
 
     def mapping(self, signs: dict[Any, float]) -> str:
         """Return the line of code that turns the labels into ±1, and leaves rows out if it must."""
-        pairs = ", ".join(f"{quote(k)}: {s:.0f}" for k, s in signs.items() if s and not is_gap(k))
-        line = f"y = np.array([{{{pairs}}}.get(v, 0) for v in {self.values}])"
-        is_short = not self.is_partial and 0.0 in signs.values()
-        return line + "; S, y = S[y != 0], y[y != 0]" * is_short
+        pairs = ", ".join(f"{quote(k)}: {s:.0f}" for k, s in signs.items() if s and k is not None)
+        drop = "" if self.is_partial or all(signs.values()) else "; S, y = S[y != 0], y[y != 0]"
+        return f"y = np.array([{{{pairs}}}.get(v, 0) for v in {self.listing}]){drop}"
 
     def outcome(self, signs: dict[Any, float]) -> str:
         """Count the rows of each class."""
@@ -546,8 +532,9 @@ class _FoundLabels(NamedTuple):
             for side in (1.0, -1.0, 0.0)
         )
         anomalies = f"{odd:,} {'anomaly' if odd == 1 else 'anomalies'}"
-        unlabelled = f", {rest:,} unlabelled" if rest else ""
-        return f"{counted(normal, 'normal row')}, {anomalies}{unlabelled}"
+        return f"{counted(normal, 'normal row')}, {anomalies}" + f", {rest:,} unlabelled" * (
+            rest > 0
+        )
 
 
 # --------------------------------------------------------------------------------------------------
@@ -871,7 +858,7 @@ def check_answers(y: Any, n: int, words: Mapping[str, Any] | None = None) -> Hos
     >>> check_answers([-1, 0], 2)
     array([-1.,  0.])
     """
-    found = read_labels(y, n, zero=0, call=None, is_later=True, noun="answer", **(words or {}))
+    found = read_labels(y, n, zero=0, call=None, is_later=True, **(words or {}))
     assert found is not None
     return found.values
 

@@ -15,13 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host, is_blocked
-from lpfuse._validation.params import (
-    are_names,
-    check_chances,
-    check_row_names,
-    is_count,
-    read_labels,
-)
+from lpfuse._validation.params import check_chances, check_row_names, is_count, read_labels
 from lpfuse._validation.tables import check_table
 from lpfuse.ensemble.copies import without_copies
 from lpfuse.ensemble.rows import Index, Table, numeric_columns, replace_numbers
@@ -133,12 +127,11 @@ def prepare_rows(
     found = drawn if found is None else found
     for note in [] if found is None else found.notes:
         warnings.warn(note, stacklevel=3)
-    words = {} if found is None or not are_names(found.words) else found.words
     asked = None if chances is None else check_chances(chances, n)
     groups = check_row_names(groups, n, "groups")
     if groups is None and kind is None and not keep_copies:
         table, labels, asked = without_copies(table, labels, asked)
-    return Rows(table, labels, groups, kind, asked, words)
+    return Rows(table, labels, groups, kind, asked, {} if found is None else found.names)
 
 
 @dataclass(frozen=True)

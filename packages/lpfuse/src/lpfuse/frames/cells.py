@@ -11,15 +11,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._format import plain, quote
-from lpfuse._validation.params import (
-    Labels,
-    counted,
-    did_you_mean,
-    is_gap,
-    listed,
-    quoted,
-    read_labels,
-)
+from lpfuse._validation.params import Labels, counted, did_you_mean, is_gap, quoted, read_labels
 from lpfuse._validation.tables import is_frame, to_known_frame
 
 if TYPE_CHECKING:
@@ -461,12 +453,12 @@ def split_labels(
         note = f"Label: none; all {frame.height:,} rows are taken as normal."
         return frame, np.ones(frame.height), {}, note
     (label,) = check_names([label], frame.columns)
-    labels = read_label_column(frame[label], normal, anomaly)
+    labels = labels_of(frame[label], normal, anomaly)
     words = {k: each[0] if len(each) == 1 else each for k, each in labels.words.items()}
     return frame.drop(label), labels.values, words, describe_labels(frame[label], labels)
 
 
-def read_label_column(
+def labels_of(
     column: polars.Series, normal: Any = None, anomaly: Any = None, *, is_later: bool = False
 ) -> Labels:
     """Read a column of labels with `lpfuse._validation.params.read_labels`.
@@ -489,9 +481,10 @@ def read_label_column(
             f"{where} holds {quoted(known) if known else 'nothing'} in every row, so it tells "
             "nothing. Name another column, or none: all rows are then taken as normal."
         )
-    zero = 0 if is_later else None
-    how = {"called": where, "call": "{}", "is_later": is_later, "zero": zero}
-    labels = read_labels(cells, len(cells), normal=normal, anomaly=anomaly, **how)
+    labels = read_labels(
+        cells, len(cells), normal=normal, anomaly=anomaly, zero=0 if is_later else None,
+        called=where, call="{}", is_later=is_later,
+    )  # fmt: skip
     assert labels is not None
     if not is_later and (labels.values > 0).all():
         raise ValueError(f"{where} holds {quoted(known)}, all of which are normal. Leave it out.")
@@ -504,11 +497,12 @@ def describe_labels(column: polars.Series, labels: Labels) -> str:
     for cell, label in zip(column.to_list(), labels.values, strict=True):
         counts[label]["" if is_gap(cell) else str(cell)] += 1
     normal, odd, rest = counts.values()
-    names = listed((quote(name) if name else "an empty cell" for name in normal), 8)
+    names = ", ".join(quote(name) if name else "an empty cell" for name in normal)
     parts = [f"normal is {names} ({counted(normal.total(), 'row')})"] if normal else []
     if odd:
         shown = [f"{quote(kind)} ({number:,})" for kind, number in odd.most_common()]
-        parts.append(f"anomalies are {listed(shown, 8, last=', ')}")
+        more = f" and {len(shown) - 8} more" if len(shown) > 8 else ""
+        parts.append(f"anomalies are {', '.join(shown[:8])}{more}")
     if rest:
         parts.append(f"{counted(rest.total(), 'row')} without a label")
     return " ".join([f"Label: {quote(column.name)}; {'; '.join(parts)}.", *labels.notes])

@@ -27,13 +27,7 @@ from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Explanation
 from lpfuse.ensemble.rows import EmptyColumnWarning
 from lpfuse.ensemble.scoring import score_columns
-from lpfuse.frames.cells import (
-    as_polars,
-    check_names,
-    polars_module,
-    read_label_column,
-    split_labels,
-)
+from lpfuse.frames.cells import as_polars, check_names, labels_of, polars_module, split_labels
 from lpfuse.frames.preparation import TablePreparation, learn_preparation, learn_ranges
 from lpfuse.io import save
 from lpfuse.metrics import auc_over_folds
@@ -672,7 +666,7 @@ class TableModel(FrameScorer):
         if self.label is None or self.label not in frame.columns:
             return None
         words = {"normal": self.normal, "anomaly": self.anomaly}
-        return read_label_column(frame[self.label], **words, is_later=True).values
+        return labels_of(frame[self.label], **words, is_later=True).values
 
     def score(
         self, frame: polars.DataFrame, *, start: int = 0, keep: Sequence[str] = ()
