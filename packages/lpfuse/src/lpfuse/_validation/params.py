@@ -332,10 +332,8 @@ def read_labels(
 
 def invalid_labels_message(labels: NDArray[Any], is_partial: bool) -> str:
     """Return the message for labels of a Dask block that are not ±1 (or 0, if `is_partial`)."""
-    call = "fit(X, y, {})" if is_partial else None
-    counts, _ = _count_labels(labels, "y")
-    found = _FoundLabels(counts, "y", call, is_partial, "y.compute().tolist()")
-    return found.advise(None if is_partial else found.usual_signs(None))
+    found = _FoundLabels(_count_labels(labels, "y")[0], "y", None, is_partial, "y")
+    return f"{found.start()} What to do depends on all labels: pass y.compute(), which shows it."
 
 
 def is_gap(label: Any) -> bool:
@@ -472,52 +470,51 @@ class _FoundLabels(NamedTuple):
         found = [with_row_count(quote(kind), self.counts[kind]) for kind in kinds]
         return f"{self.called} holds {listed(found or ['no label'], at_most=8)}"
 
+    def start(self) -> str:
+        """Return the beginning of the message for labels that are in doubt, or invalid."""
+        if self.call == "{}":
+            return f"{self.held(self.known)}. Which is normal?"
+        known = sorted(self.known, key=lambda kind: (str(type(kind)), str(kind)))
+        got = [*map(quote, known), *[f"{n:,} missing" for k, n in self.counts.items() if k is None]]
+        if self.is_partial and self.usual_signs(0) is not None:
+            return f"{self.called} holds only {listed(got)}, which is ambiguous."
+        zero = ", -1 (anomaly) or 0 (unlabelled)" if self.is_partial else " or -1 (anomaly)"
+        return f"{self.called} must be +1 (normal){zero}, got {listed(got)}."
+
     def advise(self, signs: dict[Any, float] | None = None) -> str:
         """Return the message for labels that are in doubt or, with signs, must not be 0."""
-        known, gaps = self.known, [f"{self.counts.get(None, 0):,} missing"] * (None in self.counts)
-        is_real = all(
-            isinstance(kind, str | Real) for kind in known
-        )  # no dates, no complex numbers
-        ordered = sorted(known, key=lambda kind: (str(type(kind)), kind)) if is_real else known
-        got = listed([*map(quote, ordered), *gaps])
-        zero = ", -1 (anomaly) or 0 (unlabelled)" if self.is_partial else " or -1 (anomaly)"
-        start = f"{self.called} must be +1 (normal){zero}, got {got}."
-        if signs is not None or not is_real:
-            line = "" if signs is None else f" Leave these rows out: {self.mapping(signs)}"
-            return start + line
-        usual = self.usual_signs(0)
-        if self.is_partial and usual is not None:
-            start = f"{self.called} holds only {got}, which is ambiguous."
-        elif self.call == "{}":
-            start = f"{self.held(known)}. Which is normal?"
-        lines = self.choices(self.each_alone())
-        if self.call == "{}" and gaps:
-            lines += f"\nnormal=''  # empty cells: {self.outcome(self.signs({'normal': ['']}))}"
-        elif self.call and self.is_partial and usual is not None and 0 in usual:
-            lines += f"\n{self.call.format('unlabelled=0')}  # {self.outcome(usual)}"
-        return start + lines
+        if signs is not None:
+            return f"{self.start()} Leave these rows out: {self.mapping(signs)}"
+        if not all(isinstance(kind, str | Real) for kind in self.known):  # dates, complex numbers
+            return self.start()
+        found, usual = self.start() + self.choices(self.each_alone()), self.usual_signs(0)
+        if self.call not in (None, "{}") and self.is_partial and usual is not None and 0 in usual:
+            found += f"\n{str(self.call).format('unlabelled=0')}  # {self.outcome(usual)}"
+        return found
 
     def each_alone(self) -> list[Words]:
         """Return the choices: each label may be the normal one."""
         spelled = {_parse_text(kind): kind for kind in self.known[::-1]}
         kinds = [kind for kind in self.known if kind in spelled.values()][:MOST_CHOICES]
         names = ["anomaly", "normal"] if len(kinds) == 1 else ["normal"]
-        return [{name: [kind]} for kind in kinds for name in names]
+        empty = [{"normal": [""]}] * (self.call == "{}" and None in self.counts)
+        return [{name: [kind]} for kind in kinds for name in names] + empty
 
     def choices(self, choices: Iterable[Words]) -> str:
-        """Return lines of code to choose from, each with what it makes of the rows."""
-        lines, takes_words = [], "{}" in (self.call or "")
-        if not takes_words and len(self.known) > MOST_KINDS:
-            return ""
+        """Return code to choose from, each with what it makes of the rows."""
+        found = []
         for ((name, each),) in (words.items() for words in choices):
-            signs = self.signs({name: each})
-            if self.call is not None and takes_words:
-                shown = list(map(str, each)) if self.call == "{}" else each  # options are texts
-                line = self.call.format(f"{name}={quote(shown if shown[1:] else shown[0])}")
-            else:
-                line = self.mapping(signs)
-            lines.append(f"{line}  # {self.outcome(signs)}")
-        return " Choose one of:\n" + "\n".join(lines)
+            signs, call = self.signs({name: each}), self.call or ""
+            line = self.mapping(signs)
+            if "{}" in call:
+                shown = list(map(str, each)) if call == "{}" else each  # options are texts
+                line = call.format(f"{name}={quote(shown if shown[1:] else shown[0])}")
+            found.append((line, self.outcome(signs)))
+        if self.call == "{}":  # complaints of commands have one line
+            return f" Say {listed((f'{line} ({told})' for line, told in found), last=' or ')}."
+        is_long = "{}" not in (self.call or "") and len(self.known) > MOST_KINDS
+        lines = "".join(f"\n{line}  # {told}" for line, told in found)
+        return "" if is_long else f" Choose one of:{lines}"
 
     def mapping(self, signs: dict[Any, float]) -> str:
         """Return the line of code that turns the labels into ±1, and leaves rows out if it must."""

@@ -447,8 +447,8 @@ def split_labels(
         for name, word in (("normal", normal), ("anomaly", anomaly)):
             if word is not None:
                 raise ValueError(
-                    f"{name}={quote(word)} says what labels mean, but not in which column they "
-                    "are. Name it: label=COLUMN"
+                    f"{name}={quote(word)} says what labels mean, but not in which column. Name "
+                    "it: label=COLUMN"
                 )
         note = f"Label: none; all {frame.height:,} rows are taken as normal."
         return frame, np.ones(frame.height), {}, note
