@@ -68,8 +68,8 @@ class Rows(NamedTuple):
         Kinds of anomalies.
     chances : ndarray of shape (n,) or None
         With which labelled rows were asked about; NaN for labels from elsewhere.
-    label_words : dict
-        Names of ``normal`` and ``anomaly`` in the user's labels; empty for numbers.
+    label_words : dict or None
+        Names of ``normal`` and ``anomaly`` in the user's labels.
     """
 
     X: Table
@@ -77,7 +77,7 @@ class Rows(NamedTuple):
     groups: NDArray[Any] | None
     kind: Any
     chances: Host | None
-    label_words: dict[str, list[Any]]
+    label_words: dict[str, list[Any]] | None = None
 
 
 def prepare_rows(
@@ -131,7 +131,7 @@ def prepare_rows(
     groups = check_row_names(groups, n, "groups")
     if groups is None and kind is None and not keep_copies:
         table, labels, asked = without_copies(table, labels, asked)
-    return Rows(table, labels, groups, kind, asked, {} if found is None else found.names)
+    return Rows(table, labels, groups, kind, asked, None if found is None else found.names)
 
 
 @dataclass(frozen=True)
