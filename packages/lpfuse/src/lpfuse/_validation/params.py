@@ -359,14 +359,20 @@ def are_names(words: Mapping[str, Iterable[Any]]) -> bool:
 
 
 def meaning(wanted: Any, values: Iterable[Any]) -> set[Any]:
-    """Return the values with the text of `wanted`; case, blanks and quotes around do not matter.
+    """Return the values that equal `wanted`; if none does, those with the same text.
 
     Examples
     --------
-    >>> meaning("1", [1, 2]), meaning(True, ["true", "false"]), sorted(meaning("ok", ["ok", "OK "]))
-    ({1}, {'true'}, ['OK ', 'ok'])
+    >>> meaning("1", [1, 2]), meaning(True, ["true", "false"]), meaning("1", ["1", "1.0"])
+    ({1}, {'true'}, {'1'})
     """
-    return {kind for kind in set(values) if _parse_text(kind) == _parse_text(wanted)}
+    kinds = set(values)
+    return {kind for kind in kinds if kind == wanted} or same_text(wanted, kinds)
+
+
+def same_text(wanted: Any, values: Iterable[Any]) -> set[Any]:
+    """Return the values with the text of `wanted`; case, blanks and quotes around do not matter."""
+    return {kind for kind in values if _parse_text(kind) == _parse_text(wanted)}
 
 
 def _parse_text(value: Any) -> Any:
@@ -421,7 +427,7 @@ class _FoundLabels(NamedTuple):
     def meant(self, words: Iterable[Any]) -> list[Any]:
         """Return the labels that some words stand for."""
         gaps = [None] * (None in self.counts)
-        return [kind for w in words for kind in (gaps if is_gap(w) else meaning(w, self.known))]
+        return [kind for w in words for kind in (gaps if is_gap(w) else same_text(w, self.known))]
 
     def usual_signs(self, zero: int | None) -> dict[Any, float] | None:
         """Return the signs of labels that are ±1 and 0; None where they are others, or in doubt."""
