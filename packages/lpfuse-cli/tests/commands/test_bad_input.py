@@ -116,6 +116,7 @@ def test_tables_that_are_none(folder, name, told):
         (["blank.csv"], "The table has no rows."),
         (["good.csv", "--label", "status"], "no column 'status'. Did you mean 'state'? There are"),
         (["good.csv", "--label", "state"], "Which is normal? Say --normal "),
+        (["good.csv", "--label", "state", "--anomaly", "wrn"], "Did you mean 'worn'? Say --normal"),
         (["zero_one.csv", "--label", "state"], "Which is normal? Say --normal 0"),
         (["good.csv", "--label", "state", "--normal", "okay"], "'okay'. Did you mean 'ok'?"),
         (["good.csv", "--normal", "ok"], "but not in which column. Name it: --label"),
