@@ -93,7 +93,8 @@ NAMES = {
     ("OneClassEnsembleClassifier", "unknown_label"), ("SearchResult", "best_params"),
     ("SearchResult", "cv_results"), ("SimpleImputer", "fill_value"),
     ("SimpleImputer", "missing_values"), ("TableFormat", "sheet"), ("TableModel", "label"),
-    ("TableModel", "normal"), ("WatchedStreams", "names"),
+    ("TableModel", "normal"), ("TableModel", "anomaly"), ("TablePreparation", "label"),
+    ("TablePreparation", "normal"), ("TablePreparation", "anomaly"), ("WatchedStreams", "names"),
 }  # fmt: skip
 
 

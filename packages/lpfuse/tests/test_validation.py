@@ -26,6 +26,7 @@ from lpfuse._validation.params import (
     check_sample_weight,
     check_values,
     check_weights_like,
+    read_labels,
 )
 from lpfuse._validation.tables import (
     check_features,
@@ -227,36 +228,164 @@ def test_labels_of_any_number_type(dtype):
     assert check_labels(pd.Series([1, -1], dtype=dtype), 2).tolist() == [1.0, -1.0]
 
 
-def test_zero_one_labels_are_refused_with_both_readings():
-    message = read_message(check_labels, np.array([0, 1, 1]), 3)
-    assert "got 0 and 1" in message
-    assert "If 1 means anomaly (as 1 does in PyOD): y = np.where(y == 1, -1, 1)" in message
-    assert "If 1 means normal: y = np.where(y == 1, 1, -1)" in message
+WORDS = ["ok"] * 4 + ["fault"] * 2 + ["OK "]
+BINARY = [0, 1, 1, 0, 0, 0, 0]
+GAPPY = {
+    "words": WORDS,
+    "words with None": [*WORDS, None, None],
+    "words with NaN": [*WORDS, np.nan, np.nan],
+    "words with blanks": [*WORDS, "", "  "],
+    "one word": ["fault", None, None, np.nan],
+    "0 and 1": BINARY,
+    "0 and 1 with gaps": [*map(float, BINARY), np.nan, np.nan],
+    "1 with gaps": [1.0, np.nan, 1.0, np.nan],
+    "0 with gaps": [0.0, np.nan],
+    "booleans": [True, False, False],
+    "booleans with gaps": [True, False, None],
+    "other numbers": [1, 2, 2, 2],
+    "other numbers with gaps": [1, 2, 2, None],
+}
 
 
-def test_the_advice_for_labels_works():
-    y = np.array([0, 1, 1])
-    assert check_labels(np.where(y == 1, -1, 1), 3).tolist() == [1, -1, -1]
+def without_nan(y):
+    return pl.Series([None if value != value else value for value in y], strict=False)
 
 
-@pytest.mark.parametrize("container", [list, pd.Series, pl.Series])
-def test_boolean_labels_are_refused(container):
-    message = read_message(check_labels, container([True, False]), 2)
-    assert "y = np.where(y, -1, 1)" in message
-    assert "y = np.where(y, 1, -1)" in message
+CONTAINERS = [
+    list,
+    lambda y: np.array([*y, "object"], dtype=object)[:-1],
+    pd.Series,
+    lambda y: pd.Series(y).convert_dtypes(),
+    without_nan,
+]
 
 
-@cases("container", [list, np.array, pd.Series, pl.Series])
-def test_text_labels_are_refused(container):
-    message = read_message(check_labels, container(["good", "bad"]), 2)
-    assert "got 'bad' and 'good'" in message
-    assert "np.where(y == 'good', 1, -1)" in message
+def is_missing(value):
+    return pd.isna(value) or (isinstance(value, str) and not value.strip())
 
 
-@pytest.mark.parametrize("missing", [np.nan, None])
-def test_missing_labels_are_counted(missing):
-    message = read_message(check_labels, [1, missing, -1], 3)
-    assert "1 of 3 labels are missing" in message
+def lines_of(error, start):
+    return [line for line in str(error.value).splitlines() if line.startswith(start)]
+
+
+@pytest.mark.parametrize("values", GAPPY.values(), ids=GAPPY.keys())
+def test_lines_shown_for_labels_keep_gaps_unlabelled(values):
+    """Each line of the message is run; what its comment promises is what comes out."""
+    missing = np.array([is_missing(value) for value in values])
+
+    def fit(X, y, unlabelled=None, **words):
+        return read_labels(y, len(values), zero=unlabelled, **words).values
+
+    for container in CONTAINERS:
+        y = container(values)
+        with pytest.raises(ValueError, match="Choose one of") as told:
+            read_labels(y, len(values))
+        lines = lines_of(told, "fit(X, y, ")
+        assert len(lines) >= 2
+        for line in lines:
+            labels = eval(line, {"fit": fit, "X": None, "y": y})  # noqa: S307 # ours
+            assert not labels[missing].any()
+            assert f"# {(labels > 0).sum()} normal row" in line
+            assert f", {(labels < 0).sum()} anomal" in line
+            assert ("unlabelled" in line.partition("#")[2]) == (labels == 0).any()
+
+
+@pytest.mark.parametrize("unlabelled", [True, False])
+@pytest.mark.parametrize("values", GAPPY.values(), ids=GAPPY.keys())
+def test_lines_shown_without_keywords_keep_gaps_unlabelled(values, unlabelled):
+    """LpFusion and others take ±1: a line maps the labels, and drops the rows that have none."""
+    n, missing = len(values), np.array([is_missing(value) for value in values])
+    for container in CONTAINERS:
+        with pytest.raises(ValueError, match="Choose one of") as told:
+            check_labels(container(values), n, unlabelled=unlabelled)
+        lines = lines_of(told, "y = ")
+        assert len(lines) >= 2
+        for line in lines:
+            known = {"np": np, "y": container(values), "S": np.arange(n)}
+            exec(line, known)  # ours
+            y = known["y"]
+            assert known["S"].tolist() == np.flatnonzero(~missing | unlabelled).tolist()
+            assert (y == 0).tolist() == missing[known["S"]].tolist()
+            assert f"# {(y > 0).sum()} normal row" in line
+
+
+@pytest.mark.parametrize("values", [[1, np.nan, -1], [1, None, -1], [1, 0, -1]])
+def test_rows_that_must_have_labels_are_left_out(values):
+    message = read_message(check_labels, values, 3)
+    line = message.partition("Leave these rows out: ")[2]
+    known = {"np": np, "y": values, "S": np.arange(3)}
+    exec(line, known)  # ours
+    assert check_labels(known["y"], 2).tolist() == [1, -1]
+    assert known["S"].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("gap", [None, np.nan, pd.NA, pd.NaT, "", "  ", "nan"], ids=repr)
+@pytest.mark.parametrize(
+    ("normal", "anomaly", "signs"),
+    [
+        ("ok", None, [1, 1, -1, -1]),
+        (None, "leak", [1, 1, -1, 1]),
+        (["OK"], ["leak", "x"], [1, 1, -1, -1]),
+    ],
+)
+def test_words_tell_normal_rows_and_anomalies(gap, normal, anomaly, signs):
+    found = read_labels(["ok", " OK", "leak", "x", gap], 5, normal=normal, anomaly=anomaly)
+    assert found.values.tolist() == [*signs, 0]
+
+
+@pytest.mark.parametrize(
+    ("y", "words", "signs"),
+    [
+        ([1.0, np.nan, -1.0, 0.0], {}, [1, 0, -1, 0]),
+        (["normal", "leak", None], {}, [1, -1, 0]),
+        (["-1", "1", None], {}, [-1, 1, 0]),
+        ([None, None], {}, [0, 0]),
+        ([None, "fraud"], {"normal": ""}, [1, -1]),
+        ([None, "fraud", "ok"], {"normal": ["", "ok"]}, [1, -1, 1]),
+        (np.array([0, 1]), {"anomaly": 1}, [1, -1]),
+        (np.array([0.0, 1.0, np.nan]), {"normal": "0"}, [1, -1, 0]),
+        ([True, False], {"normal": "false"}, [-1, 1]),
+        (["1", "0", ""], {"anomaly": 1}, [-1, 1, 0]),
+    ],
+)
+def test_labels_of_many_kinds_are_read(y, words, signs):
+    assert read_labels(y, len(y), **words).values.tolist() == signs
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ({"normal": "okay"}, "holds 'ok' (2 rows) and 'leak' (1 row), and nowhere 'okay'. Did you"),
+        ({"normal": "ok", "anomaly": "Ok"}, "'ok' cannot be normal and an anomaly"),
+        ({"normal": ["ok", "leak"], "anomaly": ""}, "nowhere an empty label"),
+        ({"anomaly": ["ok", "leak"]}, "y holds only anomalies. Choose one of:"),
+    ],
+)
+def test_words_that_do_not_fit_are_refused(words, told):
+    with pytest.raises(ValueError, match=r"y holds|cannot be") as error:
+        read_labels(["ok", "leak", "ok"], 3, **words)
+    assert told in str(error.value)
+
+
+def test_labels_of_neither_class_are_counted():
+    y = ["ok", "leak", "test", "test"]
+    with pytest.raises(ValueError, match=r"holds 'test' \(2 rows\), neither") as error:
+        read_labels(y, 4, normal="ok", anomaly="leak")
+    for line, signs in zip(lines_of(error, "fit"), ([1, -1, -1, -1], [1, -1, 1, 1]), strict=True):
+        fitted = eval(line, {"fit": lambda X, y, **w: read_labels(y, 4, **w), "X": 0, "y": y})  # noqa: S307
+        assert fitted.values.tolist() == signs
+
+
+def test_spellings_taken_as_another_are_told():
+    found = read_labels(["ok", "OK", " ok", "leak"], 4, normal="ok")
+    assert found.notes == ["Labels ' ok', 'OK' (2 rows) are taken as 'ok'."]
+    assert read_labels([1, 0], 2, normal="1").notes == []
+
+
+def test_words_without_labels_are_refused():
+    assert read_labels(None, 3) is None
+    with pytest.raises(ValueError, match="normal need labels, got y=None"):
+        read_labels(None, 3, normal="ok")
 
 
 def test_labels_without_a_normal_row_are_refused():
@@ -292,11 +421,7 @@ def test_ones_and_zeros_could_mean_anything(dtype):
     y = np.array([0, 1, 1], dtype=dtype)
     with pytest.raises(ValueError, match="y holds only 0 and 1") as told:
         check_labels(y, 3, unlabelled=True)
-    _, of_pyod, of_others, known = str(told.value).splitlines()
-    for line, expected in [(of_pyod, [1, -1, -1]), (of_others, [-1, 1, 1])]:
-        mend = line.partition("y = ")[2]
-        assert eval(mend, {"np": np, "y": y}).tolist() == expected  # noqa: S307 # ours
-    assert known.endswith("fit(X, y, unlabelled=0)")
+    assert "fit(X, y, unlabelled=0)" in str(told.value)
     assert check_labels(y, 3, unlabelled=True, zero=0).tolist() == [0.0, 1.0, 1.0]
     with pytest.raises(ValueError, match="unlabelled must be one of None, 0; got 1"):
         check_labels(y, 3, unlabelled=True, zero=1)
@@ -308,7 +433,6 @@ def test_labels_that_are_refused_though_rows_may_be_unlabelled():
 
     message = read_message(check, [1, 2, 0], 3)
     assert "y must be +1 (normal), -1 (anomaly) or 0 (unlabelled), got 0, 1 and 2" in message
-    assert "Pass 0 for those rows" in read_message(check, [1, np.nan, 0], 3)
     assert "or 0 (unlabelled)" in read_message(check, [True, False], 2)
     assert "only −1" in read_message(check, [-1, -1], 2)
     assert "expected shape (3,), got (2,)" in read_message(check, [1, 0], 3)
@@ -361,7 +485,7 @@ def test_masked_cells_are_missing(kind):
 def test_masked_labels_weights_and_values_are_missing():
     mask = [False, True]
     for labels in (np.array([1, -1]), np.array([1.0, -1.0]), np.array(["a", "b"])):
-        with pytest.raises(ValueError, match="1 of 2 labels are missing"):
+        with pytest.raises(ValueError, match="and 1 missing"):
             check_labels(np.ma.array(labels, mask=mask), 2)
     with pytest.raises(ValueError, match="nan in row 1"):
         check_sample_weight(np.ma.array([1.0, 1e9], mask=mask), 2)

@@ -28,6 +28,7 @@ def fit(
     model: options.NewModel,
     label: options.Label = None,
     normal: options.Normal = None,
+    anomaly: options.Anomaly = None,
     detectors: options.Detectors = None,
     p: console.Norm = "auto",
     false_alarm_rate: options.FalseAlarms = 0.05,
@@ -67,7 +68,8 @@ def fit(
 
         phases.restart_clock()
         told = table.format()
-        draw = {} if sample is None else {"most": sample, "label": label, "normal": normal}
+        draw = {"most": sample, "label": label, "normal": normal, "anomaly": anomaly}
+        draw = {} if sample is None else draw
         frame, rows, drawn = _read(train, draw, seed, format=told, progress=phases.stream)
 
         def show_notes(notes: list[str]) -> None:
@@ -82,6 +84,7 @@ def fit(
             frame,
             label=label,
             normal=normal,
+            anomaly=anomaly,
             detectors=names,
             p=p,
             false_alarm_rate=false_alarm_rate,
@@ -177,6 +180,7 @@ def fuse(
     scores: options.Scores,
     label: options.Label = None,
     normal: options.Normal = None,
+    anomaly: options.Anomaly = None,
     direction: options.Direction = None,
     p: console.Norm = "auto",
     out: Annotated[
@@ -223,6 +227,7 @@ def fuse(
             frame,
             label=label,
             normal=normal,
+            anomaly=anomaly,
             high=parse_directions(direction or [], frame.columns),
             p=p,
             false_alarm_rate=false_alarm_rate,
@@ -419,9 +424,8 @@ def report(
             show_default="as in the training",
         ),
     ] = None,
-    normal: Annotated[
-        str | None, typer.Option(metavar="VALUE", help="What the label of normal rows is.")
-    ] = None,
+    normal: options.Normal = None,
+    anomaly: options.Anomaly = None,
     keep: Annotated[
         list[str] | None,
         typer.Option(
@@ -446,8 +450,10 @@ def report(
     target = out if out is not None or as_json else REPORT
     if target is not None:
         check_writable(target, [model, *([] if data is None else [data])])
-    if data is None and (label is not None or normal is not None):
-        raise ValueError("--label and --normal tell what a column of DATA means: name the file.")
+    if data is None and (label, normal, anomaly) != (None, None, None):
+        raise ValueError(
+            "--label, --normal and --anomaly tell what a column of DATA means: name the file."
+        )
     if data is None and keep:
         raise ValueError("--keep shows columns of DATA: name the file.")
     with console.remarks(silent), console.phases(silent) as phases:
@@ -462,7 +468,7 @@ def report(
         rows: tuple[Any, ...] = ()
         kept, files = None, {"model": model.name}
         if data is not None:
-            rows, kept = _rows(loaded, data, told, label, normal, keep or (), phases)
+            rows, kept = _rows(loaded, data, told, (label, normal, anomaly), keep or (), phases)
             files["data"] = data if data == options.STANDARD else console.called(data)
         judged = f"{len(rows[0]):,} rows" if rows else "the training rows"
         phases.begin(f"Judging {judged}")
@@ -495,13 +501,12 @@ def _rows(
     model: Any,
     data: str,
     told: Any,
-    label: str | None,
-    normal: str | None,
+    labels: tuple[str | None, list[str] | None, list[str] | None],
     keep: Sequence[str],
     phases: console.Phases,
 ) -> tuple[tuple[Any, Any], Any]:
     """Rows as `summarise` takes them with their labels, and the columns to show."""
-    from lpfuse.frames.cells import check_names, labels_of, normal_label
+    from lpfuse.frames.cells import check_names, split_labels
     from lpfuse_cli.scoring import rows_of
     from lpfuse_cli.tables import read_table
 
@@ -510,13 +515,9 @@ def _rows(
     frame, y = read_table(data, format=told | known, progress=phases.stream), None
     if frame.height == 0:
         raise ValueError(f"{data} has no rows to judge by.")
-    if label is None and normal is not None:
-        raise ValueError(f"--normal {normal} says nothing without --label COLUMN.")
     kept = frame.select(check_names(keep, frame.columns)) if keep else None
-    if label is not None:
-        (label,) = check_names([label], frame.columns)
-        y = labels_of(frame[label], normal_label(frame[label], normal))
-        frame = frame.drop(label)
+    if labels != (None, None, None):
+        frame, y, *_ = split_labels(frame, *labels)
     return (frame if model.preparation_ is not None else rows_of(model, frame), y), kept
 
 

@@ -90,8 +90,19 @@ Label = Annotated[
     ),
 ]
 Normal = Annotated[
-    str | None,
-    typer.Option(metavar="VALUE", help="What the label of normal rows is; '' where it is empty."),
+    list[str] | None,
+    typer.Option(
+        metavar="VALUE",
+        help="The label of normal rows, '' where it is empty; may be repeated. All others are "
+        "anomalies.",
+    ),
+]
+Anomaly = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="VALUE",
+        help="The label of anomalies; may be repeated. Without --normal all others are normal.",
+    ),
 ]
 Detectors = Annotated[
     str | None,

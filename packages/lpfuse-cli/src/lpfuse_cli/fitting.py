@@ -21,7 +21,8 @@ def fit_table(
     frame: polars.DataFrame,
     *,
     label: str | None = None,
-    normal: str | None = None,
+    normal: Any = None,
+    anomaly: Any = None,
     detectors: Sequence[str] | str | None = None,
     p: float | str = "auto",
     features: Sequence[str] = (),
@@ -41,10 +42,10 @@ def fit_table(
         Rows to learn from, of polars, pandas, narwhals or Arrow.
     label : str, optional
         The column of labels; without it, rows are unlabelled.
-    normal : str, optional
-        What normal rows hold there. All else is an anomaly, and rows that hold nothing are
-        unlabelled; if `normal` is empty, these are the normal ones. It may be left out where
-        the labels are 1 and −1, or one of them is "normal".
+    normal, anomaly : str or list of str, optional
+        What normal rows hold there, and anomalies, as in :meth:`lpfuse.FusedDetector.fit`. Rows
+        that hold nothing are unlabelled; if `normal` is empty, these are the normal ones. Both may
+        be left out where the labels are 1, −1 and 0, or one of them is "normal".
     detectors : sequence of str or "paper", optional
         Names, see :class:`lpfuse.FusedDetector`; None: the default pool.
     p : float or "auto", default="auto"
@@ -76,21 +77,22 @@ def fit_table(
     >>> fused.notes_
     ["Label: 'state'; normal is 'ok' (195 rows); anomalies are 'worn' (5).", "Numbers: 'bar'."]
     """
-    columns, labels, normal, note = split_labels(frame, label, normal)
+    columns, labels, words, note = split_labels(frame, label, normal, anomaly)
     made = learn_preparation(
         columns, features=features, drop=drop, categories=categories, kinds=kinds
     )
     listed = detectors if detectors is None or isinstance(detectors, str) else list(detectors)
     fused = FusedDetector(listed, p=check_norm(p), random_state=random_state, **parameters)
-    made.label, made.normal, made.told = label, normal, (note,)
-    return _fit(fused, made, columns, labels, progress, show_notes)
+    made.label, made.told = label, (note,)
+    return _fit(fused, made, words, columns, labels, progress, show_notes)
 
 
 def fuse_table(
     frame: polars.DataFrame,
     *,
     label: str | None = None,
-    normal: str | None = None,
+    normal: Any = None,
+    anomaly: Any = None,
     high: Mapping[str, str] | None = None,
     p: float | str = "auto",
     features: Sequence[str] = (),
@@ -107,7 +109,7 @@ def fuse_table(
         Scores, a column for each detector. Where one is missing, the others decide.
     high : mapping of str: {"normal", "anomaly"}, optional
         What high scores of a column mean; where it says nothing, "normal".
-    label, normal, p, features, drop, show_notes, random_state, **parameters
+    label, normal, anomaly, p, features, drop, show_notes, random_state, **parameters
         As in `fit_table`.
 
     Returns
@@ -115,7 +117,7 @@ def fuse_table(
     FusedDetector
         Fitted.
     """
-    columns, labels, normal, note = split_labels(frame, label, normal)
+    columns, labels, words, note = split_labels(frame, label, normal, anomaly)
     made = learn_preparation(columns, features=features, drop=drop, scores=True)
     turned = [name for name in made.columns if (high or {}).get(name) == "anomaly"]
     detectors = [
@@ -124,18 +126,20 @@ def fuse_table(
     ]
     fused = FusedDetector(detectors, p=check_norm(p), random_state=random_state, **parameters)
     note_on_high = f"High scores mean anomaly: {quoted(turned) if turned else 'in no column'}."
-    made.label, made.normal, made.told = label, normal, (note, note_on_high)
-    return _fit(fused, made, columns, labels, None, show_notes)
+    made.label, made.told = label, (note, note_on_high)
+    return _fit(fused, made, words, columns, labels, None, show_notes)
 
 
 def _fit(
     fused: FusedDetector,
     made: TablePreparation,
+    words: Mapping[str, Any],
     columns: polars.DataFrame,
     labels: Any,
     progress: Callable[[int, int], None] | None,
     show_notes: Show | None,
 ) -> FusedDetector:
+    made.normal, made.anomaly = words.get("normal"), words.get("anomaly")
     if show_notes is not None:
         show_notes(made.notes)
     y = None if made.label is None else labels

@@ -32,7 +32,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._files import check_writable, missing_file_message, replacing, write_errors
-from lpfuse.frames.cells import check_names, labels_of, normal_label
+from lpfuse.frames.cells import check_names, labels_of
 
 __all__ = ["check_table_target", "read_sample", "read_table", "table_writer"]
 
@@ -762,7 +762,8 @@ def read_sample(
     most: int,
     *,
     label: str | None = None,
-    normal: str | None = None,
+    normal: Any = None,
+    anomaly: Any = None,
     seed: int = 0,
     format: TableFormat = OPEN,
     progress: Progress | None = None,
@@ -777,8 +778,9 @@ def read_sample(
     most : int
         Rows to draw: all of a file that has no more. Of labelled anomalies all are taken, up to
         half of these; all others have the same chance.
-    label, normal : str, optional
-        The column of labels, and what normal rows hold there, as in `lpfuse_cli.fitting.fit_table`.
+    label, normal, anomaly : optional
+        The column of labels, and what normal rows and anomalies hold there, as in
+        `lpfuse_cli.fitting.fit_table`.
     seed : int, default=0
         Of the draw.
 
@@ -814,7 +816,7 @@ def read_sample(
         return frame, rows
     anomalies = np.zeros(frame.height, dtype=bool)
     if label is not None:
-        anomalies = labels_of(frame[label], normal_label(frame[label], normal)) < 0
+        anomalies = labels_of(frame[label], normal, anomaly).values < 0
     taken = anomalies & _smallest_per_kind(chances, anomalies, most // 2)
     taken |= ~anomalies & _smallest_per_kind(chances, anomalies, most - int(taken.sum()))
     return frame.filter(taken), rows

@@ -116,7 +116,8 @@ def test_tables_that_are_none(folder, name, told):
         (["blank.csv"], "The table has no rows."),
         (["good.csv", "--label", "status"], "no column 'status'. Did you mean 'state'? There are"),
         (["good.csv", "--label", "state"], "Which is normal? Say --normal "),
-        (["zero_one.csv", "--label", "state"], "holds '0', '1'. Which is normal? Say --normal 0"),
+        (["good.csv", "--label", "state", "--anomaly", "wrn"], "Did you mean 'worn'? Say --normal"),
+        (["zero_one.csv", "--label", "state"], "Which is normal? Say --normal 0"),
         (["good.csv", "--label", "state", "--normal", "okay"], "'okay'. Did you mean 'ok'?"),
         (["good.csv", "--normal", "ok"], "but not in which column. Name it: --label"),
         (["one_label.csv", "--label", "state"], "holds 'ok' in every row, so it tells nothing."),
@@ -242,12 +243,12 @@ def test_what_cannot_be_fused(folder, arguments, told):
 
 
 IN_OPTIONS = [
-    (["fit", "zero_one.csv", "--label", "state", *FIT], "Say --normal 0, or whichever it is."),
-    (["fit", "good.csv", "--normal", "the one", *FIT], "--normal 'the one' says what normal rows"),
+    (["fit", "zero_one.csv", "--label", "state", *FIT], "Say --normal 0 (30 normal rows"),
+    (["fit", "good.csv", "--normal", "the one", *FIT], "--normal 'the one' says what labels mean"),
     (["fit", "good.csv", "--normal", "ok", *FIT], "Name it: --label COLUMN"),
     (
         ["fit", "good.csv", "--label", "state", "--normal", "x", *FIT],
-        "Which is normal? Say --normal ok",
+        "nowhere 'x'. Say --normal ok",
     ),
     (["fit", "text.csv", *FIT], "what the column is: --categories flow, --drop flow"),
     (["fit", "good.csv", "--p", "0.5", *FIT], "Error: --p must be in [1, inf]"),

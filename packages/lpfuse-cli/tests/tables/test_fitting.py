@@ -142,7 +142,7 @@ def test_the_default_pool():
     ("options", "told"),
     [
         ({"label": "stat"}, "There is no column 'stat'. Did you mean 'state'?"),
-        ({"normal": "ok"}, "normal='ok' says what normal rows hold, but not in which column"),
+        ({"normal": "ok"}, "normal='ok' says what labels mean, but not in which column"),
         ({"drop": ["bra"]}, "There is no column 'bra'. Did you mean 'bar'?"),
         ({"features": ["bra"]}, "There is no column 'bra'"),
         ({"categories": ["kinds"]}, "There is no column 'kinds'. Did you mean 'kind'?"),

@@ -93,7 +93,7 @@ def test_power_cut_at_any_call_changes_no_output(model, tmp_path, monkeypatch, k
             with (folder / out).open("ab") as file:
                 file.write(rng.randbytes(rng.randrange(40)))
         again = watch(model, source, f"{folder}/{out}", **SMALL)
-        assert (again.rows, again.judged, again.notes_) == (12, found.judged, found.notes), at
+        assert (again.rows, again.judged, again.notes) == (12, found.judged, found.notes), at
         assert outputs(folder, out) == expected, at
         left = [path.name for path in folder.rglob("*.tmp")]
         assert not left, at

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from helpers.streams import rows
-from lpfuse_cli.scoring import load_model
+from lpfuse_cli.scoring import load_model, score_frame
 from lpfuse_cli.watch import watch
 
 kafka = pytest.importorskip("confluent_kafka", reason="lpfuse[kafka] is not installed")
@@ -42,7 +42,7 @@ def as_json(frame):
 
 
 def expected(model, frame):
-    return dict(zip(frame["serial"], load_model(model).score(frame)["score"], strict=True))
+    return dict(zip(frame["serial"], score_frame(load_model(model), frame)["score"], strict=True))
 
 
 def check(verdicts, model, frame):

@@ -6,7 +6,7 @@ rows of features and sets its threshold by `contamination`. A `WeightedSum` fuse
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import map_rows, meta_of
 from lpfuse._arrays.operations import Array, Host
-from lpfuse._validation.params import check_labels, check_number, check_sample_weight
+from lpfuse._validation.params import check_number, check_sample_weight, read_labels
 from lpfuse._validation.tables import check_columns, check_features, check_scores
 
 Method = TypeVar("Method", bound=Callable[..., Array])
@@ -138,7 +138,9 @@ class Scorer(OutlierMixin, BaseEstimator):
         return auc_of_decisions(self.decision_function(X), y, sample_weight)
 
 
-def auc_of_decisions(found: Any, y: Any, sample_weight: Any = None) -> float:
+def auc_of_decisions(
+    found: Any, y: Any, sample_weight: Any = None, words: Mapping[str, Any] | None = None
+) -> float:
     """Return the area under the ROC curve of signed distances to a threshold.
 
     Parameters
@@ -147,10 +149,14 @@ def auc_of_decisions(found: Any, y: Any, sample_weight: Any = None) -> float:
         Signed distances; NaN is below all others.
     y, sample_weight : array-like of shape (n,)
         ±1, or 0 for a row to leave out; how much each row counts.
+    words : dict, optional
+        The labels that are ``normal`` and ``anomaly``, if `y` holds names.
     """
     decision = np.asarray(found.compute() if ops.is_blocked(found) else ops.to_host(found))
-    labels = check_labels(y.compute() if ops.is_blocked(y) else y, len(decision), unlabelled=True)
-    if labels is None or not ((labels > 0).any() and (labels < 0).any()):
+    y = y.compute() if ops.is_blocked(y) else y
+    read = read_labels(y, len(decision), call=None, is_later=True, **(words or {}))
+    labels = np.zeros(len(decision)) if read is None else read.values
+    if not ((labels > 0).any() and (labels < 0).any()):
         raise ValueError(
             "score compares normal rows with anomalies: pass y with +1 (normal) and -1 "
             "(anomaly), at least one row of each."

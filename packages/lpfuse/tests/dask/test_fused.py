@@ -294,9 +294,8 @@ REFUSED = {
     ),
     "words for labels": (
         lambda: (ROWS["array"], FORMS["array"](np.where(Y > 0, "fine", "odd"))),
-        r"block 0: (?s:.)*np\.where",
+        r"got 'fine' and 'odd'(?s:.)*fit\(X, y, normal='fine'\)",
     ),
-    "missing labels": (lambda: (ROWS["frame"], FORMS["frame"](labelled(50, np.nan))), "block 3: y"),
     "strange labels in memory": (lambda: (ROWS["frame"], labelled(50, 2)), "y must be"),
     "too few labels": (lambda: (ROWS["unknown rows"], Y[:-1]), r"expected shape \(180,\)"),
     "labels of another length in a block": (

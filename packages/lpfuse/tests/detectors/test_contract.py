@@ -424,9 +424,9 @@ BAD_DATA = {
     "nothing": (None, "Expected 2D array"),
 }
 BAD_ARGUMENTS = {  # of SVDD; sample weights of all that take them
-    "0/1 labels": ({"y": [0, 1, 1, 0]}, "y = np.where(y == 1, -1, 1)"),
+    "0/1 labels": ({"y": [0, 1, 1, 0]}, "{0: 1, 1: -1}"),
     "only anomalies": ({"y": [-1, -1, -1, -1]}, "pass -y"),
-    "missing labels": ({"y": [1, np.nan, -1, 1]}, "1 of 4 labels are missing"),
+    "missing labels": ({"y": [1, np.nan, -1, 1]}, "and 1 missing"),
     "too few labels": ({"y": [1, 1, -1]}, "expected shape (4,), got (3,)"),
     "negative weights": ({"sample_weight": [1, -2, 1, 1]}, "got -2.0 in row 1"),
     "weights that are NaN": ({"sample_weight": [1, np.nan, 1, 1]}, "finite and not negative"),

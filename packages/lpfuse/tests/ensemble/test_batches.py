@@ -224,7 +224,7 @@ def test_words_in_data_frames():
     encode = FunctionTransformer(lambda part: part.assign(word=part["word"].eq("yes") * 1.0))
     FusedDetector(
         [("forest", make_pipeline(encode, IsolationForest(random_state=0)))], random_state=0
-    ).fit(frame)
+    ).fit(frame, columns="as-is")
 
 
 def test_an_expert_that_takes_gaps():

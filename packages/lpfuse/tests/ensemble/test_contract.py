@@ -352,7 +352,7 @@ def test_words_for_some_detectors_and_numbers_for_others(frame, pure):
 
 def test_words_for_a_numeric_detector_raise_with_its_name():
     with pytest.raises(ValueError, match="colour") as caught:
-        FusedDetector([*QUICK[:2], ("svdd", SVDD())]).fit(paint(X, pd.DataFrame))
+        FusedDetector([*QUICK[:2], ("svdd", SVDD())]).fit(paint(X, pd.DataFrame), columns="as-is")
     assert "while fitting 'svdd'" in caught.value.__notes__[0]
 
 

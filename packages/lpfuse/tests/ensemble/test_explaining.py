@@ -370,7 +370,7 @@ def test_columns_of_words_need_a_background(kind):
     rng = np.random.default_rng(0)
     bar, words = rng.normal(size=60), np.where(rng.random(60) < 0.5, "ab", "abc")
     frame = kind({"bar": bar, "kind": words})
-    fused = FusedDetector([("words", Letters())], scaler=Linear()).fit(frame)
+    fused = FusedDetector([("words", Letters())], scaler=Linear()).fit(frame, columns="as-is")
     x = kind({"bar": [0.0], "kind": ["a long one"]})
     with pytest.raises(ValueError, match=r"background=\.\.\."):
         fused.explain(x)

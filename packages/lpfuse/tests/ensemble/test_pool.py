@@ -90,7 +90,7 @@ class LastTwo(Strategy):
 
 class Choosy(FusedDetector):
     def _strategy(self, preparation):
-        return LastTwo(**self._choices())
+        return LastTwo(**self._choices(preparation))
 
 
 def test_some_one_class_detectors_can_be_chosen_by_their_scores():

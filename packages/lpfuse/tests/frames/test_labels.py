@@ -2,7 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lpfuse.frames.cells import check_names, describe_labels, labels_of, normal_label
+from lpfuse.frames.cells import check_names, describe_labels, labels_of, split_labels
 
 nan = np.nan
 
@@ -12,8 +12,7 @@ def column(values):
 
 
 def settled(values, normal=None):
-    normal = normal_label(column(values), normal)
-    return normal, labels_of(column(values), normal).tolist()
+    return labels_of(column(values), normal).values.tolist()
 
 
 @pytest.mark.parametrize(
@@ -30,7 +29,7 @@ def settled(values, normal=None):
     ],
 )
 def test_labels_as_the_user_says(values, normal, labels):
-    assert settled(values, normal) == (normal, labels)
+    assert settled(values, normal) == labels
 
 
 @pytest.mark.parametrize(
@@ -45,13 +44,13 @@ def test_labels_as_the_user_says(values, normal, labels):
 )
 def test_what_hardly_anybody_would_take_otherwise_need_not_be_said(values, normal):
     assert settled(values) == settled(values, normal)
-    assert 1 in settled(values)[1]
+    assert 1 in settled(values)
 
 
 @pytest.mark.parametrize("values", [[0, 1], ["0", "1"], [True, False], ["ok", "bad"], [1, 2]])
 def test_what_is_ambiguous_is_asked_for(values):
-    with pytest.raises(ValueError, match=rf"Which is normal\? Say normal='{values[0]}', or which"):
-        normal_label(column(values), None)
+    with pytest.raises(ValueError, match=rf"Which is normal\? Say normal='{values[0]}' \(1 nor"):
+        labels_of(column(values))
 
 
 @pytest.mark.parametrize(
@@ -60,10 +59,10 @@ def test_what_is_ambiguous_is_asked_for(values):
 )
 def test_only_anomalies_are_labelled(values, normal):
     """The remedy is in the message, and works."""
-    with pytest.raises(ValueError, match="Other cells are empty") as e:
-        normal_label(column(values), normal)
-    assert "normal=''; if rows with 'fraud' are normal and empty ones unlabelled" in str(e.value)
-    assert settled(values, "")[1] == [1 if value is None else -1 for value in values]
+    with pytest.raises(ValueError, match="or normal='' ") as e:
+        labels_of(column(values), normal)
+    assert "normal='fraud' (1 normal row, " in str(e.value)
+    assert settled(values, "") == [1 if value is None else -1 for value in values]
 
 
 @pytest.mark.parametrize(
@@ -72,35 +71,51 @@ def test_only_anomalies_are_labelled(values, normal):
         (["ok", "ok"], "ok", "holds 'ok' in every row, so it tells nothing"),
         ([1, 1], None, "holds 1 in every row"),
         ([None, None], "ok", "holds nothing in every row"),
-        (["ok", "bad"], "okay", "holds 'ok', 'bad', and nowhere 'okay'. Did you mean 'ok'?"),
-        ([0, 1], "2", "nowhere '2'. Which is normal? Say normal='0'"),
+        (["ok", "bad"], "okay", "(1 row), and nowhere 'okay'. Did you mean 'ok'? Say normal="),
+        ([0, 1], "2", "nowhere '2'. Say normal='0' (1 normal row, 1 ano"),
         (["ok", "OK"], "Ok", "holds 'ok', 'OK', all of which are normal"),
-        (["yes", "no"], "", "has no empty cell"),
+        (["yes", "no"], "", "nowhere an empty label"),
         ([[1], [2]], "1", "holds List(Int64); expected one value a row"),
     ],
 )
 def test_labels_that_do_not_tell_are_refused(values, normal, told):
     with pytest.raises(ValueError, match="The label column 'state'") as refusal:
-        normal_label(column(values), normal)
+        labels_of(column(values), normal)
     assert told in str(refusal.value)
 
 
 def test_a_value_never_seen_is_an_anomaly_later():
-    assert labels_of(column(["ok", "new", None]), "ok").tolist() == [1, -1, 0]
-    assert labels_of(column(["new", "newer"]), "ok").tolist() == [-1, -1]
+    later = labels_of(column(["new", "newer", None]), "ok", is_later=True)
+    assert later.values.tolist() == [-1, -1, 0]
+    later = labels_of(column(["new", None]), anomaly="leak", is_later=True)
+    assert later.values.tolist() == [1, 0]
 
 
 def test_labels_in_words():
     values = column(["ok"] * 3 + ["leak"] + ["worn"] * 2 + [None])
-    told = describe_labels(values, "ok", labels_of(values, "ok"))
+    told = describe_labels(values, labels_of(values, "ok"))
     assert told == (
         "Label: 'state'; normal is 'ok' (3 rows); anomalies are 'worn' (2), 'leak' (1); 1 row "
         "without a label."
     )
     values = column([None] * 1200 + [f"kind {i}" for i in range(10)])
-    told = describe_labels(values, "", labels_of(values, ""))
+    told = describe_labels(values, labels_of(values, ""))
     assert told.startswith("Label: 'state'; normal is an empty cell (1,200 rows); anomalies are 'k")
     assert told.endswith("'kind 7' (1) and 2 more.")
+    values = column(["ok", "OK", "leak"])
+    told = describe_labels(values, labels_of(values, "ok"))
+    assert told.endswith(
+        "(2 rows); anomalies are 'leak' (1). Labels 'OK' (1 row) are taken as 'ok'."
+    )
+
+
+def test_anomalies_may_be_named_instead():
+    frame = pl.DataFrame({"x": [1, 2, 3], "state": ["ok", "leak", None]})
+    rest, labels, words, note = split_labels(frame, "state", anomaly=["leak"])
+    assert (rest.columns, labels.tolist(), words) == (["x"], [1, -1, 0], {"anomaly": "leak"})
+    assert "normal is 'ok' (1 row); anomalies are 'leak' (1)" in note
+    with pytest.raises(ValueError, match="anomaly='leak' says what labels mean, but not in which"):
+        split_labels(frame, None, anomaly="leak")
 
 
 def test_names_of_columns_with_and_without_commas():

@@ -204,7 +204,7 @@ def _inspect(
             facts.errors.append((k, params.wrong_shape_message(name, noun, n, vector.shape)))
             return facts
     if y is not None and not np.isin(y, (-1, 1)).all():
-        facts.errors.append((k, params.invalid_labels_message(y.tolist(), False)))
+        facts.errors.append((k, params.invalid_labels_message(y, False)))
     if c is not None and not (np.isfinite(c) & (c >= 0)).all():
         refused = c[~(np.isfinite(c) & (c >= 0))]
         facts.errors.append((k, params.invalid_weights_message(refused[0], refused.size)))
@@ -232,7 +232,7 @@ def _inspect(
 def _conversion_error(labels: Any, error: Exception) -> str:
     """Return the message for a block that is not numeric; labels have a remedy of their own."""
     if labels is not None and np.asarray(labels).dtype.kind not in "biuf":
-        return params.invalid_labels_message(np.asarray(labels).tolist(), False)
+        return params.invalid_labels_message(np.asarray(labels), False)
     return f"there is a value that is not a number ({error})."
 
 

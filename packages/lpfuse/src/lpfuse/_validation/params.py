@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from math import prod
@@ -31,12 +31,6 @@ from lpfuse._format import LONGEST_QUOTE, quote
 ONLY_ANOMALIES = (
     "y holds only −1 (anomaly), but normal rows are needed too. Pass rows labelled +1 as well; if "
     "-1 marks the normal rows in your data, pass -y."
-)
-ZERO_AND_ONE = (
-    "y holds only 0 and 1, which is ambiguous. Choose one of:\n"
-    "1 is an anomaly, 0 normal (as in PyOD): y = np.where(y == 1, -1, 1)\n"
-    "1 is normal, 0 an anomaly: y = np.where(y == 1, 1, -1)\n"
-    "1 is known to be normal, 0 is unlabelled: fit(X, y, unlabelled=0)"
 )
 NO_WEIGHT = "sample_weight is zero in every row; give some row a weight above zero."
 # Limits of a score and of the sum of weights: weights times squared scores stay below the largest
@@ -202,53 +196,6 @@ def counted(number: int, noun: str, nouns: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
-def meaning(wanted: Any, values: Iterable[Any]) -> set[Any]:
-    """Return the values that equal `wanted`; if none does, those with the same text.
-
-    Examples
-    --------
-    >>> meaning("1", [1, 2]), meaning(True, ["true", "false"]), meaning("1", ["1", "1.0"])
-    ({1}, {'true'}, {'1'})
-    """
-    kinds = set(values)
-    same = {kind for kind in kinds if kind == wanted}
-    return same or {kind for kind in kinds if _parse_text(kind) == _parse_text(wanted)}
-
-
-def _parse_text(value: Any) -> Any:
-    """Convert a text to the number or boolean that it spells; return all else unchanged."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip().strip("'\"").casefold()
-    with suppress(ValueError):
-        return float(text)
-    return {"true": True, "false": False}.get(text, text)
-
-
-def invalid_labels_message(labels: list[Any], unlabelled: bool) -> str:
-    """Return the message for invalid labels, with the line of code that maps them."""
-    expected = "+1 (normal)" + (
-        ", -1 (anomaly) or 0 (unlabelled)" if unlabelled else " or -1 (anomaly)"
-    )
-    missing = sum(label is None or label != label for label in labels)
-    if missing:
-        mend = "Pass 0 for those rows" if unlabelled else "Drop those rows from both S and y"
-        return (
-            f"y must be {expected} in every row, but {missing} of {len(labels)} labels are missing "
-            f"(NaN or None). {mend}."
-        )
-    if not all(isinstance(label, str | Real) for label in labels):  # lists, complex numbers, …
-        return f"y must be {expected}, got {listed(dict.fromkeys(map(quote, labels)))}."
-    values = sorted(set(labels), key=lambda value: (str(type(value)), value))
-    last = quote(values[-1])
-    chosen = f"y == {last}" if not isinstance(values[-1], bool) else "y"
-    return (
-        f"y must be {expected}, got {listed(map(quote, values))}.\n"
-        f"If {last} means anomaly (as 1 does in PyOD): y = np.where({chosen}, -1, 1)\n"
-        f"If {last} means normal: y = np.where({chosen}, 1, -1)"
-    )
-
-
 def column_labels(columns: Iterable[int], names: Sequence[str] | None) -> list[str]:
     """Return columns as messages call them: by name, or by position."""
     return [f"column {quote(names[j])}" if names is not None else f"column {j}" for j in columns]
@@ -266,6 +213,334 @@ def with_row_count(place: str, rows: int) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
+# Labels: what people write for normal rows, anomalies and unlabelled rows.
+
+
+UNLABELLED = "fit(X, y, unlabelled=0)"  # the call of estimators that take no words
+GAPS = ("", "nan", "nat", "<na>")  # texts of a missing label, by NumPy and pandas
+MOST_CHOICES, MOST_KINDS = 4, 12  # lines of a message, and labels in a line; chosen by hand
+Words = dict[str, list[Any]]
+
+
+class Labels(NamedTuple):
+    """Labels of rows, as `read_labels` takes them.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,)
+        +1 normal, −1 anomaly, 0 unlabelled.
+    words : dict
+        The labels that are ``normal`` and ``anomaly``, as far as given or found: the arguments that
+        read further labels in the same way. Empty where they are ±1 and 0.
+    notes : list of str
+        Which spellings are taken as another one.
+    """
+
+    values: Host
+    words: Words
+    notes: list[str]
+
+    @property
+    def names(self) -> Words:
+        """The words, if they are texts or booleans, which cannot be taken for ±1 and 0."""
+        return self.words if are_names(self.words) else {}
+
+
+def read_labels(
+    y: Any,
+    n: int,
+    *,
+    normal: Any = None,
+    anomaly: Any = None,
+    zero: int | None = None,
+    called: str = "y",
+    call: str | None = "fit(X, y, {})",
+    is_partial: bool = True,
+    is_later: bool = False,
+) -> Labels | None:
+    """Read labels as people have them: ±1 and 0, words, booleans or other numbers, with gaps.
+
+    Missing labels (None, NaN, NaT, pandas.NA, blank texts) are unlabelled. Case, blanks around a
+    word, and whether a number is written as a text do not matter.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,), or None
+        One label for each row.
+    n : int
+        Number of rows.
+    normal, anomaly : value or list of values, optional
+        Labels of normal rows, and of anomalies. If one of the two is given, all other labels are of
+        the other class. An empty text stands for missing labels. If none is given, labels are +1
+        (normal), −1 (anomaly) and 0 (unlabelled), or one of them is the word "normal".
+    zero : 0, optional
+        The user's ``unlabelled=``. Without it, labels that are only 0 and 1 (normal and anomaly in
+        PyOD) raise an error.
+    called, call : str
+        For messages: the name of the labels, and the call that takes `normal` and `anomaly`; None:
+        there is none.
+    is_partial : bool, default=True
+        Whether rows may be unlabelled.
+    is_later : bool, default=False
+        Whether the labels only have to agree with earlier ones: a class may be absent.
+
+    Returns
+    -------
+    Labels or None
+        None without labels.
+
+    Examples
+    --------
+    >>> found = read_labels(["ok", "OK", "fault", None], 4, normal="ok")
+    >>> found.values, found.notes
+    (array([ 1.,  1., -1.,  0.]), ["Labels 'OK' (1 row) are taken as 'ok'."])
+    >>> read_labels([0, 1, float("nan")], 3)
+    Traceback (most recent call last):
+    ValueError: y holds only 0, 1 and 1 missing, which is ambiguous. Choose one of:
+    fit(X, y, normal=0)  # 1 normal row, 1 anomaly, 1 unlabelled
+    fit(X, y, normal=1)  # 1 normal row, 1 anomaly, 1 unlabelled
+    fit(X, y, unlabelled=0)  # 1 normal row, 0 anomalies, 2 unlabelled
+    """
+    check_choice("unlabelled", zero, (None, 0))
+    words = {
+        name: list(value) if isinstance(value, list | tuple | set | np.ndarray) else [value]
+        for name, value in (("normal", normal), ("anomaly", anomaly))
+        if value is not None
+    }
+    if y is None:
+        if words:
+            raise ValueError(f"{' and '.join(words)} need labels, got y=None. Pass y.")
+        return None
+    counts, place = _count_labels(check_one_per_row(y, n, called, "label", mixed=True), called)
+    listing = "y.tolist()" if hasattr(y, "tolist") else "y"
+    found, notes = _FoundLabels(counts, called, call, is_partial, listing), []
+    # Names that were learnt from other labels do not forbid ±1 and 0.
+    signs = found.usual_signs(zero) if not words or (is_later and are_names(words)) else None
+    if signs is None:
+        usual = [kind for kind in found.known if _parse_text(kind) == "normal"]
+        words = words or ({"normal": usual[:1]} if usual else {})
+        if not words:
+            raise ValueError(found.advise())
+        notes, signs = found.check_words(words, is_later), found.signs(words)
+    if not is_partial and 0.0 in signs.values():
+        raise ValueError(found.advise(signs))
+    if not is_later and max(signs.values(), default=-1.0) < 0:
+        lines = found.choices([{"normal": found.known}])
+        raise ValueError(f"{called} holds only anomalies.{lines}" if words else ONLY_ANOMALIES)
+    return Labels(np.array(list(signs.values()))[place], words, notes)
+
+
+def invalid_labels_message(labels: NDArray[Any], is_partial: bool) -> str:
+    """Return the message for labels of a Dask block that are not ±1 (or 0, if `is_partial`)."""
+    found = _FoundLabels(_count_labels(labels, "y")[0], "y", None, is_partial, "y")
+    return f"{found.start()} What to do depends on all labels: pass y.compute(), which shows it."
+
+
+def is_gap(label: Any) -> bool:
+    """Return whether a label is missing.
+
+    Examples
+    --------
+    >>> is_gap(None), is_gap(float("nan")), is_gap(" "), is_gap("none"), is_gap(0)
+    (True, True, True, False, False)
+    """
+    if isinstance(label, str):
+        return label.strip().casefold() in GAPS
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas.NA
+        return True
+
+
+def are_names(words: Mapping[str, Iterable[Any]]) -> bool:
+    """Return whether words of labels are texts or booleans, which cannot be taken for ±1 or 0."""
+    names = [word for each in words.values() for word in each]
+    return all(isinstance(_parse_text(word), str | bool) and not is_gap(word) for word in names)
+
+
+def meaning(wanted: Any, values: Iterable[Any]) -> set[Any]:
+    """Return the values that equal `wanted`; if none does, those with the same text.
+
+    Examples
+    --------
+    >>> meaning("1", [1, 2]), meaning(True, ["true", "false"]), meaning("1", ["1", "1.0"])
+    ({1}, {'true'}, {'1'})
+    """
+    kinds = set(values)
+    return {kind for kind in kinds if kind == wanted} or same_text(wanted, kinds)
+
+
+def same_text(wanted: Any, values: Iterable[Any]) -> set[Any]:
+    """Return the values with the text of `wanted`; case, blanks and quotes around do not matter."""
+    return {kind for kind in values if _parse_text(kind) == _parse_text(wanted)}
+
+
+def _parse_text(value: Any) -> Any:
+    """Convert a text to the number or boolean that it spells; return all else unchanged."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip().strip("'\"").casefold()
+    with suppress(ValueError):
+        return float(text)
+    return {"true": True, "false": False}.get(text, text)
+
+
+def _count_labels(cells: NDArray[Any], called: str) -> tuple[dict[Any, int], NDArray[np.intp]]:
+    """Return the different labels, None for missing ones, with their counts; and each row's."""
+    number: dict[Any, int] = {}
+    labels: dict[Any, int] = {}
+    place: Any
+    if cells.dtype == object:
+        try:
+            place = [number.setdefault(cell, len(number)) for cell in cells.tolist()]
+        except TypeError:  # lists and their like
+            odd = listed(dict.fromkeys(map(quote, cells.tolist())))
+            raise ValueError(f"{called} must hold one label for each row, got {odd}.") from None
+    kinds, place = (list(number), place) if number else np.unique(cells, return_inverse=True)
+    merged = [labels.setdefault(_plain_label(kind), len(labels)) for kind in kinds]
+    place = np.array(merged, dtype=np.intp)[place]
+    return dict(zip(labels, np.bincount(place, minlength=len(labels)).tolist(), strict=True)), place
+
+
+def _plain_label(label: Any) -> Any:
+    """Return a label as Python's own type, 1 for 1.0, and None where it is missing."""
+    label = label.item() if isinstance(label, np.generic) else label
+    is_whole = isinstance(label, float) and label.is_integer()
+    return None if is_gap(label) else int(label) if is_whole else label
+
+
+class _FoundLabels(NamedTuple):
+    """The different labels of some rows: what they mean, and messages where that is open."""
+
+    counts: dict[Any, int]
+    called: str
+    call: str | None
+    is_partial: bool
+    listing: str  # code that lists the labels of all rows
+
+    @property
+    def known(self) -> list[Any]:
+        """All but the missing ones, frequent ones first."""
+        known = [kind for kind in self.counts if kind is not None]
+        return sorted(known, key=lambda kind: -self.counts[kind])
+
+    def meant(self, words: Iterable[Any]) -> list[Any]:
+        """Return the labels that some words stand for."""
+        gaps = [None] * (None in self.counts)
+        return [kind for w in words for kind in (gaps if is_gap(w) else same_text(w, self.known))]
+
+    def usual_signs(self, zero: int | None) -> dict[Any, float] | None:
+        """Return the signs of labels that are ±1 and 0; None where they are others, or in doubt."""
+        numbers = {kind: _parse_text(kind) for kind in self.known}
+        kinds = set(numbers.values())
+        if any(isinstance(number, bool) for number in numbers.values()) or not kinds <= {-1, 0, 1}:
+            return None
+        # 0 and 1 are normal and anomaly in PyOD; beside gaps, one of them alone may be either.
+        if zero is None and (kinds == {0, 1} or (None in self.counts and kinds in ({0}, {1}))):
+            return None
+        return {kind: float(numbers.get(kind, 0.0)) for kind in self.counts}
+
+    def signs(self, words: Words) -> dict[Any, float]:
+        """Return +1, −1 or 0 for each label; 0 for those that neither of both classes names."""
+        rest = 0.0 if len(words) == 2 else -1.0 if "normal" in words else 1.0
+        found = {kind: 0.0 if kind is None else rest for kind in self.counts}
+        found |= dict.fromkeys(self.meant(words.get("anomaly", ())), -1.0)
+        return found | dict.fromkeys(self.meant(words.get("normal", ())), 1.0)
+
+    def check_words(self, words: Words, is_later: bool) -> list[str]:
+        """Raise where words do not fit the labels; return which spellings are taken as another."""
+        notes, every = [], [word for each in words.values() for word in each]
+        for word in every:
+            meant = self.meant([word])
+            if not (meant or is_later):
+                what = "an empty label" if is_gap(word) else quote(word)
+                hint = (
+                    f"{did_you_mean(word, map(str, self.known))}{self.choices(self.each_alone())}"
+                )
+                raise ValueError(f"{self.held(self.known)}, and nowhere {what}.{hint}")
+            other = sorted(text for text in meant if isinstance(text, str) and text != str(word))
+            if other:
+                rows = counted(sum(self.counts[text] for text in other), "row")
+                notes.append(f"Labels {quoted(other)} ({rows}) are taken as {quote(word)}.")
+        both = set(self.meant(words.get("normal", ()))) & set(self.meant(words.get("anomaly", ())))
+        if both:
+            raise ValueError(f"{quoted(both)} cannot be normal and an anomaly. Name it once.")
+        neither = [kind for kind in self.known if kind not in self.meant(every)]
+        if neither and len(words) == 2 and not is_later:
+            lines = self.choices([{name: each} for name, each in words.items()])
+            raise ValueError(f"{self.held(neither)}, neither normal nor an anomaly.{lines}")
+        return notes
+
+    def held(self, kinds: Iterable[Any]) -> str:
+        """Say which labels there are, with their counts."""
+        found = [with_row_count(quote(kind), self.counts[kind]) for kind in kinds]
+        return f"{self.called} holds {listed(found or ['no label'], at_most=8)}"
+
+    def start(self) -> str:
+        """Return the beginning of the message for labels that are in doubt, or invalid."""
+        if self.call == "{}":
+            return f"{self.held(self.known)}. Which is normal?"
+        known = sorted(self.known, key=lambda kind: (str(type(kind)), str(kind)))
+        got = [*map(quote, known), *[f"{n:,} missing" for k, n in self.counts.items() if k is None]]
+        if self.is_partial and self.usual_signs(0) is not None:
+            return f"{self.called} holds only {listed(got)}, which is ambiguous."
+        zero = ", -1 (anomaly) or 0 (unlabelled)" if self.is_partial else " or -1 (anomaly)"
+        return f"{self.called} must be +1 (normal){zero}, got {listed(got)}."
+
+    def advise(self, signs: dict[Any, float] | None = None) -> str:
+        """Return the message for labels that are in doubt or, with signs, must not be 0."""
+        if signs is not None:
+            return f"{self.start()} Leave these rows out: {self.mapping(signs)}"
+        if not all(isinstance(kind, str | Real) for kind in self.known):  # dates, complex numbers
+            return self.start()
+        found, usual = self.start() + self.choices(self.each_alone()), self.usual_signs(0)
+        if self.call not in (None, "{}") and self.is_partial and usual is not None and 0 in usual:
+            found += f"\n{str(self.call).format('unlabelled=0')}  # {self.outcome(usual)}"
+        return found
+
+    def each_alone(self) -> list[Words]:
+        """Return the choices: each label may be the normal one."""
+        spelled = {_parse_text(kind): kind for kind in self.known[::-1]}
+        kinds = [kind for kind in self.known if kind in spelled.values()][:MOST_CHOICES]
+        names = ["anomaly", "normal"] if len(kinds) == 1 else ["normal"]
+        empty = [{"normal": [""]}] * (self.call == "{}" and None in self.counts)
+        return [{name: [kind]} for kind in kinds for name in names] + empty
+
+    def choices(self, choices: Iterable[Words]) -> str:
+        """Return code to choose from, each with what it makes of the rows."""
+        found = []
+        for ((name, each),) in (words.items() for words in choices):
+            signs, call = self.signs({name: each}), self.call or ""
+            line = self.mapping(signs)
+            if "{}" in call:
+                shown = list(map(str, each)) if call == "{}" else each  # options are texts
+                line = call.format(f"{name}={quote(shown if shown[1:] else shown[0])}")
+            found.append((line, self.outcome(signs)))
+        if self.call == "{}":  # complaints of commands have one line
+            return f" Say {listed((f'{line} ({told})' for line, told in found), last=' or ')}."
+        is_long = "{}" not in (self.call or "") and len(self.known) > MOST_KINDS
+        lines = "".join(f"\n{line}  # {told}" for line, told in found)
+        return "" if is_long else f" Choose one of:{lines}"
+
+    def mapping(self, signs: dict[Any, float]) -> str:
+        """Return the line of code that turns the labels into ±1, and leaves rows out if it must."""
+        pairs = ", ".join(f"{quote(k)}: {s:.0f}" for k, s in signs.items() if s and k is not None)
+        drop = "" if self.is_partial or all(signs.values()) else "; S, y = S[y != 0], y[y != 0]"
+        return f"y = np.array([{{{pairs}}}.get(v, 0) for v in {self.listing}]){drop}"
+
+    def outcome(self, signs: dict[Any, float]) -> str:
+        """Count the rows of each class."""
+        normal, odd, rest = (
+            sum(self.counts[kind] for kind, sign in signs.items() if sign == side)
+            for side in (1.0, -1.0, 0.0)
+        )
+        anomalies = f"{odd:,} {'anomaly' if odd == 1 else 'anomalies'}"
+        return f"{counted(normal, 'normal row')}, {anomalies}" + f", {rest:,} unlabelled" * (
+            rest > 0
+        )
+
+
+# --------------------------------------------------------------------------------------------------
 # Per-row values and parameters.
 
 
@@ -277,32 +552,21 @@ def check_labels(
     Parameters
     ----------
     y : array-like of shape (n,), or None
-        +1 normal, −1 anomaly. Other labels raise an error with the line that maps them.
+        As in `read_labels` without words. Other labels raise an error with a line that maps them.
     n : int
         Number of rows of the scores.
     unlabelled : bool, default=False
-        Whether 0 is allowed, for unlabelled rows.
+        Whether rows may be unlabelled: 0, or missing.
     zero : 0, optional
-        The user's ``unlabelled=``. Without it, labels that are only 0 and 1 (normal and anomaly in
-        PyOD) raise an error.
+        As in `read_labels`.
 
     Examples
     --------
     >>> check_labels([1, -1, 1], 3)
     array([ 1., -1.,  1.])
     """
-    if y is None:
-        return None
-    labels = check_one_per_row(y, n, "y", "label")
-    known = (-1, 0, 1) if unlabelled else (-1, 1)
-    if labels.dtype.kind not in "iuf" or not np.isin(labels, known).all():
-        raise ValueError(invalid_labels_message(labels.tolist(), unlabelled))
-    check_choice("unlabelled", zero, (None, 0))
-    if unlabelled and zero is None and set(np.unique(labels)) == {0, 1}:
-        raise ValueError(ZERO_AND_ONE)
-    if not (labels >= 0 if unlabelled else labels > 0).any():
-        raise ValueError(ONLY_ANOMALIES)
-    return labels.astype(np.float64)
+    found = read_labels(y, n, zero=zero, call=UNLABELLED, is_partial=unlabelled)
+    return None if found is None else found.values
 
 
 def check_labels_like(y: Any, S: Array) -> Array | None:
@@ -434,16 +698,19 @@ def check_row_names(names: Any, n: int, argument: str) -> NDArray[Any] | None:
     return None if names is None else check_one_per_row(names, n, argument, "name")
 
 
-def check_one_per_row(values: Any, n: int, argument: str, noun: str) -> NDArray[Any]:
-    """Return `values` as a NumPy array with one entry per row."""
+def check_one_per_row(
+    values: Any, n: int, argument: str, noun: str, *, mixed: bool = False
+) -> NDArray[Any]:
+    """Return `values` as a NumPy array with one entry per row; `mixed`: of several types."""
     if ops.is_blocked(values):
         raise TypeError(
             f"{argument} is a Dask collection, but the rows are in memory: pass "
             f"{argument}.compute()."
         )
     try:
-        array = np.asarray(_plain(values))
-        if array.dtype == object:
+        is_list = mixed and isinstance(values, list | tuple)
+        array = np.asarray(_plain(values), dtype=object if is_list else None)
+        if array.dtype == object and not mixed:
             array = np.array(array.tolist())  # Python numbers in an object array
     except ValueError as error:  # lists of unequal lengths
         raise ValueError(f"{argument} must hold one {noun} for each row: {error}") from error
@@ -586,7 +853,7 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
 # Answers of an annotator, and the probabilities with which rows were queried.
 
 
-def check_answers(y: Any, n: int) -> Host:
+def check_answers(y: Any, n: int, words: Mapping[str, Any] | None = None) -> Host:
     """Return answers as +1.0 (normal), −1.0 (anomaly) and 0.0 (don't know); one class is enough.
 
     Examples
@@ -594,10 +861,9 @@ def check_answers(y: Any, n: int) -> Host:
     >>> check_answers([-1, 0], 2)
     array([-1.,  0.])
     """
-    answers = check_one_per_row(y, n, "y", "answer")
-    if answers.dtype.kind not in "iuf" or not np.isin(answers, (-1, 0, 1)).all():
-        raise ValueError(invalid_labels_message(answers.tolist(), unlabelled=True))
-    return answers.astype(np.float64)
+    found = read_labels(y, n, zero=0, call=None, is_later=True, **(words or {}))
+    assert found is not None
+    return found.values
 
 
 def check_chances(chances: Any, n: int | None = None, *, allow_nan: bool = True) -> Host:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -14,11 +15,20 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host, is_blocked
-from lpfuse._validation.params import check_chances, check_labels, check_row_names, is_count
+from lpfuse._validation.params import check_chances, check_row_names, is_count, read_labels
 from lpfuse._validation.tables import check_table
 from lpfuse.ensemble.copies import without_copies
-from lpfuse.ensemble.rows import Index, Table, numeric_columns, replace_numbers
+from lpfuse.ensemble.rows import (
+    Index,
+    Table,
+    as_numbers,
+    hash_rows,
+    numeric_columns,
+    replace_numbers,
+)
 from lpfuse.ensemble.sampling import draw_from_blocks
+from lpfuse.frames import TablePreparation
+from lpfuse.frames.preparation import prepare_frame
 
 NO_FOLD = -1  # the fold of a row that is never scored out of fold
 MOST_CLUSTERS = 5  # kinds that clustering tells apart at most; chosen by hand
@@ -67,6 +77,14 @@ class Rows(NamedTuple):
         Kinds of anomalies.
     chances : ndarray of shape (n,) or None
         With which labelled rows were asked about; NaN for labels from elsewhere.
+    label_words : dict or None
+        Names of ``normal`` and ``anomaly`` in the user's labels.
+    given : array-like or data frame
+        Rows as the user has them, in memory.
+    preparation : TablePreparation or None
+        How the columns of a data frame became those of `X`.
+    hashes : ndarray or None
+        A number for each row that was given, equal for equal ones; None of words.
     """
 
     X: Table
@@ -74,6 +92,10 @@ class Rows(NamedTuple):
     groups: NDArray[Any] | None
     kind: Any
     chances: Host | None
+    label_words: dict[str, list[Any]] | None = None
+    given: Any = None
+    preparation: TablePreparation | None = None
+    hashes: Host | None = None
 
 
 def prepare_rows(
@@ -84,6 +106,9 @@ def prepare_rows(
     kind: Any,
     chances: Any,
     unlabelled: int | None,
+    normal: Any,
+    anomaly: Any,
+    columns: Any,
     subsample: int,
     keep_copies: bool,
     random: np.random.RandomState,
@@ -92,29 +117,43 @@ def prepare_rows(
 
     Parameters
     ----------
-    X, y, groups, kind, chances, unlabelled, subsample
+    X, y, groups, kind, chances, unlabelled, normal, anomaly, columns, subsample
         As in :meth:`lpfuse.FusedDetector.fit`.
     keep_copies : bool
         Whether rows that are copies of others are learnt from as well.
     random : RandomState
         Draws from rows of Dask.
     """
+    how: dict[str, Any] = {"normal": normal, "anomaly": anomaly, "zero": unlabelled}
+    found = None
     if is_blocked(X):
         if chances is not None:
             raise ValueError(
                 "chances go with rows in memory, got rows of Dask. Fit first, then hand the "
                 "answers to teach(X, y, chances=...)."
             )
+        is_named = normal is not None or anomaly is not None
+        if is_blocked(y) and (is_named or y.dtype.kind not in "iuf"):
+            y = y.compute()  # words have a meaning only together
+        if y is not None and not is_blocked(y):
+            found = read_labels(y, len(y), **how)
+            y, how = None if found is None else found.values, {"zero": 0}
         X, y = draw_from_blocks(X, y, groups, kind, subsample, random)
-    table = check_table(X)
-    n = table.shape[0]
-    labels = check_labels(y, n, unlabelled=True, zero=unlabelled)
-    labels = np.zeros(n) if labels is None else labels
+    features, preparation = prepare_frame(X, columns)
+    table = check_table(features)
+    n, numbers = table.shape[0], as_numbers(table)
+    hashes = None if numbers is None else hash_rows(numbers)
+    drawn = read_labels(y, n, **how)
+    labels = np.zeros(n) if drawn is None else drawn.values
+    found = drawn if found is None else found
+    for note in [] if found is None else found.notes:
+        warnings.warn(note, stacklevel=3)
     asked = None if chances is None else check_chances(chances, n)
     groups = check_row_names(groups, n, "groups")
     if groups is None and kind is None and not keep_copies:
         table, labels, asked = without_copies(table, labels, asked)
-    return Rows(table, labels, groups, kind, asked)
+    words = None if found is None else found.names
+    return Rows(table, labels, groups, kind, asked, words, X, preparation, hashes)
 
 
 @dataclass(frozen=True)
@@ -307,7 +346,7 @@ def plan_folds(rows: Rows, cv: Any, calibration: str, random: np.random.RandomSt
     random : RandomState
         Deals the rows out.
     """
-    table, labels, groups, kind, chances = rows
+    table, labels, groups, kind, chances, _ = rows
     n = len(labels)
     kind = kind if isinstance(kind, str) else check_row_names(kind, n, "kind")
     aside = np.zeros(n, dtype=bool)

@@ -57,7 +57,7 @@ from lpfuse.ensemble.sampling import draw_from_blocks
 from lpfuse.ensemble.scoring import Verdicts
 from lpfuse.ensemble.summary import describe_learning
 from lpfuse.frames.formats import OPEN, TableFormat
-from lpfuse.frames.preparation import TablePreparation, learn_ranges, prepare_frame
+from lpfuse.frames.preparation import TablePreparation, learn_ranges
 from lpfuse.io import save
 from lpfuse.threshold import THRESHOLD_RULES, integrative_pvalues
 
@@ -301,6 +301,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         kind: Any = None,
         chances: Any = None,
         unlabelled: int | None = None,
+        normal: Any = None,
+        anomaly: Any = None,
         columns: Mapping[str, str] | TablePreparation | Literal["as-is"] | None = None,
         subsample: int = SUBSAMPLE,
         progress: bool | Progress = False,
@@ -313,9 +315,10 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             Rows. Cells may be missing; a detector that refuses them learns from the rows that are
             complete in its columns.
         y : array-like, or Dask array or series, of shape (n,), optional
-            +1 normal, −1 anomaly, 0 unlabelled; without it, all are unlabelled. Unlabelled rows
-            always teach, as normal ones, each with a weight that says how probably it is one;
-            labelled rows count in full.
+            +1 normal, −1 anomaly, 0 or missing (NaN, None, empty) unlabelled; without it, all are
+            unlabelled. Other labels need `normal` or `anomaly`, unless one is the word "normal".
+            Unlabelled rows always teach, as normal ones, each with a weight that says how probably
+            it is one; labelled rows count in full.
         groups : array-like of shape (n,), optional
             Rows of one group (a person, a machine, a day) are never both learnt from and scored.
         kind : array-like of shape (n,) or "clusters", optional
@@ -328,6 +331,11 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         unlabelled : 0, optional
             Says that 0 in `y` stands for unlabelled rows. It always does; but a `y` of 0 and 1
             alone, in PyOD normal and anomaly, is refused unless this is said.
+        normal, anomaly : value or list of values, optional
+            Labels of normal rows, and of anomalies: ``normal="ok"``, ``anomaly=1``. If one of the
+            two is given, all other labels are of the other class. Missing ones are unlabelled,
+            unless ``normal=""`` says that they are normal. Case and blanks around a word do not
+            matter. `score` and `teach` take the same words.
         columns : mapping of str: str, "as-is" or TablePreparation, optional
             Of a data frame, what columns are, where looking at them would not tell: "number",
             "category", "date", "elapsed" (days since the first), or "id", "text" and "drop", which
@@ -348,14 +356,15 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         self._check_parameters()
         if columns is None and take_frames(self.detectors):
             columns = "as-is"
-        features, preparation = (X, None) if is_blocked(X) else prepare_frame(X, columns)
-        strategy, rule, random = self._strategy(preparation), self._rule(), self._random()
+        rule, random = self._rule(), self._random()
         rows = prepare_rows(
-            features, y, groups=groups, kind=kind, chances=chances, unlabelled=unlabelled,
-            subsample=params.check_count("subsample", subsample), random=random,
+            X, y, groups=groups, kind=kind, chances=chances, unlabelled=unlabelled,
+            normal=normal, anomaly=anomaly, columns=columns, random=random,
+            subsample=params.check_count("subsample", subsample),
             keep_copies=not params.is_count(self.cv) or self.calibration == "plain",
         )  # fmt: skip
         rule.check_labels(rows.labels)
+        strategy = self._strategy(rows.preparation)
 
         training = plan_folds(rows, self.cv, self.calibration, random)
         if strategy.needs_artificial_anomalies(training):
@@ -378,12 +387,11 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         stored = store_rows(training.X, training.calibration_X)
         result = calibrate(fit, others, calibration, rule, stored)
 
-        if preparation is not None:
-            learn_ranges(preparation, rows.X[rows.labels >= 0])
-        record_columns(self, rows.X if is_blocked(X) else X)
-        self.result_ = replace(result, preparation=preparation)
-        numbers = None if is_blocked(X) else as_numbers(features)
-        self.fitted_rows_ = None if numbers is None else hash_rows(numbers)
+        if rows.preparation is not None:
+            learn_ranges(rows.preparation, rows.X[rows.labels >= 0])
+        record_columns(self, rows.given)
+        self.result_ = replace(result, preparation=rows.preparation)
+        self.label_words_, self.fitted_rows_ = rows.label_words, rows.hashes
         return self
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.int64]:
@@ -630,7 +638,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         X : array-like, data frame, or Dask array or data frame, of shape (n, d)
             Rows.
         y : array-like of shape (n,)
-            +1 normal, −1 anomaly; rows with 0, unlabelled, are left out.
+            As in `fit`, with the same words; unlabelled rows are left out.
         sample_weight : array-like of shape (n,), optional
             How much each row counts.
 
@@ -640,7 +648,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             From 0 to 1: the share of pairs of a normal row and an anomaly in which the normal row
             has the higher score; ties count half. A row without a score is below all others.
         """
-        return auc_of_decisions(self.decision_function(X), y, sample_weight)
+        words = getattr(self, "label_words_", None)
+        return auc_of_decisions(self.decision_function(X), y, sample_weight, words)
 
     @lazily(dtype="float64")
     def pvalues(self, X: Any) -> Host:
@@ -926,7 +935,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             Rows that were answered: training rows, which are recognised, or others, which are
             added to them.
         y : array-like of shape (m,)
-            +1 normal, −1 anomaly, 0 don't know.
+            +1 normal, −1 anomaly, 0 or missing: don't know. Or the words that `fit` was given.
         chances : array-like of shape (m,), optional
             With which each row was asked about, from ``query(..., return_chances=True)``; NaN for
             labels from elsewhere. Rows of one call were asked about together.
@@ -963,7 +972,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
                 "Answers are of few rows: pass them in memory, X[positions].compute()."
             )
         table = self._table(X)
-        answers = params.check_answers(y, table.shape[0])
+        answers = params.check_answers(y, table.shape[0], getattr(self, "label_words_", None))
         asked = np.full(len(answers), np.nan)
         if chances is not None:
             asked = params.check_chances(chances, len(answers))
@@ -1390,7 +1399,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         return active.estimate_contamination(self.result_)
 
 
-@saved_as("TableModel", label=ANY, normal=ANY, notes=(...,))
+@saved_as("TableModel", label=ANY, normal=ANY, anomaly=ANY, notes=(...,))
 @dataclass(eq=False)
 class TableModel:
     """What files of earlier versions hold of a table: they are loaded as a `FusedDetector`."""
@@ -1398,16 +1407,18 @@ class TableModel:
     preparation: TablePreparation
     fused: FusedDetector
     label: str | None
-    normal: str | None
+    normal: Any
     notes: list[str]
     format: TableFormat = OPEN
+    anomaly: Any = None
 
     def restored(self) -> FusedDetector:
         """Return the detector, which now holds how columns become features."""
         fused, made = self.fused, self.preparation
         made.names = (*made.columns, *made.dropped)
         made.told = tuple(note for note in self.notes if note not in made.notes)
-        made.label, made.normal, made.format = self.label, self.normal, self.format
+        made.label, made.format = self.label, self.format
+        made.normal, made.anomaly = self.normal, self.anomaly
         fused.result_ = replace(fused.result_, preparation=made)
         fused.n_features_in_ = len(made.names)
         fused.feature_names_in_ = np.array(made.names, dtype=object)

@@ -209,7 +209,7 @@ def _look(wanted: list[int], most: int, seed: int, k: int, parts: tuple[Any, ...
         ).lowest(limit)
 
     anomalies = np.flatnonzero(labels < 0)
-    others = sample(np.flatnonzero(labels >= 0), wanted[k])
+    others = sample(np.flatnonzero(~(labels < 0)), wanted[k])  # NaN: unlabelled
     return PassResult([n], len(anomalies), (others, sample(anomalies, _half(most))))
 
 
@@ -217,9 +217,9 @@ def _labels(values: Any, n: int) -> Host:
     labels = np.asarray(values)
     if labels.shape != (n,):
         raise ValueError(params.wrong_shape_message("y", "label", n, labels.shape))
-    known = labels.dtype.kind in "iuf" and bool(np.isin(labels, (-1, 0, 1)).all())
-    if n and not known:
-        raise ValueError(params.invalid_labels_message(labels.tolist(), True))
+    is_number = labels.dtype.kind in "iuf"
+    if n and not (is_number and (np.isin(labels, (-1, 0, 1)) | np.isnan(labels)).all()):
+        raise ValueError(params.invalid_labels_message(labels, True))
     return labels.astype(np.float64) if n else np.empty(0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._format import plain, quote
-from lpfuse._validation.params import counted, did_you_mean, meaning, quoted
+from lpfuse._validation.params import Labels, counted, did_you_mean, is_gap, quoted, read_labels
 from lpfuse._validation.tables import is_frame, to_known_frame
 
 if TYPE_CHECKING:
@@ -448,132 +449,82 @@ def names_of_parts(name: str, parts: list[str], since: str | None) -> list[str]:
 
 # ------------------------------------------------------------------------------------------ labels
 
-EMPTY = ""  # as the normal value: rows without a label are the normal ones
-
 
 def split_labels(
-    frame: polars.DataFrame, label: str | None, normal: str | None
-) -> tuple[polars.DataFrame, Host, str | None, str]:
-    """Split columns and labels; return also what is normal, and a note.
+    frame: polars.DataFrame, label: str | None, normal: Any = None, anomaly: Any = None
+) -> tuple[polars.DataFrame, Host, dict[str, Any], str]:
+    """Split columns and labels; return also the words for normal and anomaly, and a note.
 
     Parameters
     ----------
     frame : polars.DataFrame
         Rows to learn from.
-    label, normal
-        As in `TableModel.fit`.
+    label, normal, anomaly
+        As in `lpfuse_cli.fitting.fit_table`.
     """
     frame = as_polars(frame)
     if frame.height == 0:
         raise ValueError("The table has no rows. Bring some to learn from.")
     if label is None:
-        if normal is not None:
-            raise ValueError(
-                f"normal={quote(normal)} says what normal rows hold, but not in which column. Name "
-                "it: label=COLUMN"
-            )
+        for name, word in (("normal", normal), ("anomaly", anomaly)):
+            if word is not None:
+                raise ValueError(
+                    f"{name}={quote(word)} says what labels mean, but not in which column. Name "
+                    "it: label=COLUMN"
+                )
         note = f"Label: none; all {frame.height:,} rows are taken as normal."
-        return frame, np.ones(frame.height), None, note
+        return frame, np.ones(frame.height), {}, note
     (label,) = check_names([label], frame.columns)
-    normal = normal_label(frame[label], normal)
-    labels = labels_of(frame[label], normal)
-    return frame.drop(label), labels, normal, describe_labels(frame[label], normal, labels)
+    labels = labels_of(frame[label], normal, anomaly)
+    words = {k: each[0] if len(each) == 1 else each for k, each in labels.words.items()}
+    return frame.drop(label), labels.values, words, describe_labels(frame[label], labels)
 
 
-def labels_of(column: polars.Series, normal: str) -> Host:
-    """+1 for normal rows, −1 for anomalies, 0 for those without a label.
-
-    Parameters
-    ----------
-    column : polars.Series
-        One value a row.
-    normal : str
-        What normal rows hold, and everything else is an anomaly; empty: normal rows hold nothing.
-    """
-    values = _values(column)
-    meant = meaning(normal, set(values) - {None})
-    without = 1.0 if normal == EMPTY else 0.0
-    return np.array([without if v is None else 1.0 if v in meant else -1.0 for v in values])
-
-
-def normal_label(column: polars.Series, normal: str | None) -> str:
-    """Determine the label of normal rows: as the user says, or as is usual.
+def labels_of(
+    column: polars.Series, normal: Any = None, anomaly: Any = None, *, is_later: bool = False
+) -> Labels:
+    """Read a column of labels with `lpfuse._validation.params.read_labels`.
 
     Parameters
     ----------
     column : polars.Series
         One value a row; missing where it is not known.
-    normal : str or None
-        What the user gave, see `labels_of`. None: 1 beside −1, or the word "normal".
+    normal, anomaly, is_later
+        As there.
     """
     where = f"The label column {quote(column.name)}"
     if column.dtype.is_nested():
         raise ValueError(f"{where} holds {plain(column.dtype)}; expected one value a row.")
-    values = _values(column)
-    kinds = dict.fromkeys(value for value in values if value is not None)
-    held = quoted(kinds) if kinds else "nothing"
-    without = None in values
-    if len(kinds) == 0 or (len(kinds) == 1 and not without):
+    cells = column.to_list()
+    kinds = dict.fromkeys(cells)
+    known = [kind for kind in kinds if not is_gap(kind)]
+    if not is_later and (not known or len(kinds) == 1):
         raise ValueError(
-            f"{where} holds {held} in every row, so it tells nothing. Name another column, or "
-            "none: all rows are then taken as normal."
+            f"{where} holds {quoted(known) if known else 'nothing'} in every row, so it tells "
+            "nothing. Name another column, or none: all rows are then taken as normal."
         )
-    if normal is None:
-        normal = _default_normal(kinds)
-        if normal is None:
-            raise ValueError(f"{where} holds {held}. {_advise_normal(kinds, without)}")
-    if normal == EMPTY:
-        if not without:
-            raise ValueError(f"{where} has no empty cell, so none is normal; it holds {held}.")
-        return EMPTY
-    meant = meaning(normal, kinds)
-    if not meant:
-        raise ValueError(
-            f"{where} holds {held}, and nowhere {quote(normal)}."
-            f"{did_you_mean(normal, map(str, kinds))} {_advise_normal(kinds, without)}"
-        )
-    if len(meant) == len(kinds) and not without:
-        raise ValueError(f"{where} holds {held}, all of which are normal. Leave it out.")
-    return normal
+    labels = read_labels(
+        cells, len(cells), normal=normal, anomaly=anomaly, zero=0 if is_later else None,
+        called=where, call="{}", is_later=is_later,
+    )  # fmt: skip
+    assert labels is not None
+    if not is_later and (labels.values > 0).all():
+        raise ValueError(f"{where} holds {quoted(known)}, all of which are normal. Leave it out.")
+    return labels
 
 
-def _advise_normal(kinds: Iterable[Any], without: bool) -> str:
-    """Advise how to name the normal value, by the values of the column."""
-    first = quote(str(next(iter(kinds))))
-    if not without:
-        return f"Which is normal? Say normal={first}, or whichever it is."
-    return (
-        "Other cells are empty. If these rows are normal and all others anomalies, say normal=''; "
-        f"if rows with {first} are normal and empty ones unlabelled, normal={first}"
-    )
-
-
-def describe_labels(column: polars.Series, normal: str, labels: Host) -> str:
-    """Which rows were taken as what, in a sentence."""
-    kinds: dict[str, int] = {}
-    for value, label in zip(_values(column), labels, strict=True):
-        if label < 0:
-            kinds[str(value)] = kinds.get(str(value), 0) + 1
-    rows = counted(int((labels > 0).sum()), "row")
-    parts = [f"normal is {quote(normal) if normal else 'an empty cell'} ({rows})"]
-    if kinds:
-        most = sorted(kinds.items(), key=lambda kind: -kind[1])
-        shown = ", ".join(f"{quote(kind)} ({number:,})" for kind, number in most[:8])
-        more = f" and {len(most) - 8} more" if len(most) > 8 else ""
-        parts.append(f"anomalies are {shown}{more}")
-    if (labels == 0).any():
-        parts.append(f"{counted(int((labels == 0).sum()), 'row')} without a label")
-    return f"Label: {quote(column.name)}; {'; '.join(parts)}."
-
-
-def _default_normal(kinds: Iterable[Any]) -> str | None:
-    """Return the normal value where it is beyond doubt."""
-    spelled = {str(kind).strip().casefold(): str(kind) for kind in kinds}
-    if set(spelled) in ({"1", "-1"}, {"1.0", "-1.0"}):
-        return "1"
-    return spelled.get("normal")
-
-
-def _values(column: polars.Series) -> list[Any]:
-    """Return the cells; None where missing."""
-    return [None if value != value else value for value in column.to_list()]
+def describe_labels(column: polars.Series, labels: Labels) -> str:
+    """Describe which labels were taken as what."""
+    counts: dict[float, Counter[str]] = {1.0: Counter(), -1.0: Counter(), 0.0: Counter()}
+    for cell, label in zip(column.to_list(), labels.values, strict=True):
+        counts[label]["" if is_gap(cell) else str(cell)] += 1
+    normal, odd, rest = counts.values()
+    names = ", ".join(quote(name) if name else "an empty cell" for name in normal)
+    parts = [f"normal is {names} ({counted(normal.total(), 'row')})"] if normal else []
+    if odd:
+        shown = [f"{quote(kind)} ({number:,})" for kind, number in odd.most_common()]
+        more = f" and {len(shown) - 8} more" if len(shown) > 8 else ""
+        parts.append(f"anomalies are {', '.join(shown[:8])}{more}")
+    if rest:
+        parts.append(f"{counted(rest.total(), 'row')} without a label")
+    return " ".join([f"Label: {quote(column.name)}; {'; '.join(parts)}.", *labels.notes])

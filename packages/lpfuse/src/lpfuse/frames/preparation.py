@@ -13,7 +13,7 @@ import numpy as np
 from lpfuse._arrays.operations import Host
 from lpfuse._files import ANY, saved_as
 from lpfuse._format import per_cent, plain, quote
-from lpfuse._validation.params import check_choice, counted, did_you_mean, quoted
+from lpfuse._validation.params import FEATURES, check_choice, counted, did_you_mean, quoted
 from lpfuse._validation.tables import check_columns, check_table, is_frame, to_known_frame
 from lpfuse.frames.cells import (
     ELAPSED,
@@ -298,7 +298,7 @@ NAMED = (
 )  # fmt: skip
 
 
-@saved_as("TablePreparation", **dict.fromkeys(NAMED, (...,)), label=ANY, normal=ANY)
+@saved_as("TablePreparation", **dict.fromkeys(NAMED, (...,)), label=ANY, normal=ANY, anomaly=ANY)
 @dataclass(eq=False)
 class TablePreparation:
     """How the columns of a table become features: numbers first, then dates, then texts.
@@ -345,8 +345,10 @@ class TablePreparation:
         All columns of the training rows, in their order.
     commas : tuple of str
         Columns of texts that are numbers with decimal commas.
-    label, normal : str or None
-        The column of labels that came with the rows, and what normal rows hold there.
+    label : str or None
+        The column of labels that came with the rows.
+    normal, anomaly : str, list of str or None
+        What normal rows hold there, and anomalies.
     told : tuple of str
         Sentences on the rows themselves, such as how they were drawn and labelled.
     format : TableFormat
@@ -374,7 +376,8 @@ class TablePreparation:
     names: tuple[str, ...] = ()
     commas: tuple[str, ...] = ()
     label: str | None = None
-    normal: str | None = None
+    normal: Any = None
+    anomaly: Any = None
     told: tuple[str, ...] = ()
     format: TableFormat = OPEN
 
@@ -425,9 +428,10 @@ class TablePreparation:
 
     def labels(self, frame: polars.DataFrame) -> Host | None:
         """Return +1 normal, −1 anomaly, 0 unlabelled; None where there is no column of labels."""
-        if self.label is None or self.normal is None or self.label not in frame.columns:
+        if self.label is None or self.label not in frame.columns:
             return None
-        return labels_of(frame[self.label], self.normal)
+        words = {"normal": self.normal, "anomaly": self.anomaly}
+        return labels_of(frame[self.label], **words, is_later=True).values
 
     def without_rows(self) -> polars.DataFrame:
         """Return the columns of the training rows, without a row."""
@@ -447,11 +451,10 @@ class TablePreparation:
         """
         frame, d = to_known_frame(X), len(self.features)
         if is_frame(frame):
-            frame = as_polars(frame)
-            if self.is_plain:
-                known = [name for name in frame.columns if name in self.names]
-                check_columns(frame.select(known) if len(known) == d else frame, estimator)
-            return self.rows_of(frame)
+            rows = as_polars(frame)
+            if self.is_plain and [n for n in rows.columns if n in self.names] != [*self.names]:
+                check_columns(frame, estimator)
+            return self.rows_of(rows)
         if self.is_plain:
             return np.asarray(check_table(X, estimator=estimator), dtype=np.float64)
         table: Host = check_table(X)
@@ -854,8 +857,8 @@ def prepare_frame(X: Any, columns: Any) -> tuple[Any, TablePreparation | None]:
     if find_spec("polars") is None and not columns and _all_numbers(frame):
         return X, None
     table = as_polars(frame)
-    if table.height == 0 or table.width == 0:
-        raise ValueError(f"The table has no rows or no columns: its shape is {table.shape}.")
+    if 0 in table.shape:
+        raise ValueError(FEATURES.too_small(f"{table.shape}"))
     made = columns
     if not isinstance(columns, TablePreparation):
         made = learn_preparation(table, kinds=columns)
