@@ -416,6 +416,8 @@ class Decoder:
                 values = kind.upgrade(values)
             made: Any = object.__new__(kind.cls)
             vars(made).update(_defaults(kind, values) | values)
+            if hasattr(made, "__post_init__"):  # the checks of a new instance
+                made.__post_init__()
             return made
         self.sklearn_names.append(name)
         made = safety.make(kind.cls, {each: values[each] for each in kind.words if each in values})
