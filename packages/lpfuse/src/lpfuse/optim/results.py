@@ -78,7 +78,8 @@ class Certificate:
         A lower bound of the optimum, as computed from `alpha`: recompute it with
         ``Problem.dual_value(certificate.alpha)``.
     gap : float
-        ``primal − dual + rounding``: an upper bound of the suboptimality.
+        ``primal − dual + rounding``: an upper bound of the suboptimality. Neither it nor
+        `relative_gap` and `rounding` are below 0.
     relative_gap : float
         ``gap / max(primal, 1e-3 Σ c)``.
     passes : float
