@@ -86,7 +86,7 @@ def test_a_file_says_nothing_of_how_the_work_is_done(path):
 
 # Parameters that may be any string: names and sentences, which no code takes for more.
 NAMES = {
-    ("Alternatives", "names"), ("Bet", "names"), ("Certificate", "status"), ("Drift", "stream"),
+    ("Alternatives", "names"), ("Bet", "names"), ("Drift", "stream"),
     ("DummyClassifier", "constant"), ("KNNImputer", "missing_values"),
     ("KeptRows", "names"), ("LpFusion", "prior"), ("Member", "name"),
     ("MissingIndicator", "missing_values"),
