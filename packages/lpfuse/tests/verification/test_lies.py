@@ -324,6 +324,18 @@ def proven(loss, short):
     return fusion, S, y, verify(fusion, S, y)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_rounding_excuses_one_side_at_a_time(loss):
+    """Value and bound may each be off by it; a gap that uses it twice is below the proven one."""
+    fusion, S, y, honest = proven(loss, True)
+    value, bound, off = honest.value[0], honest.bound[1], 1e-8
+    figures = {"primal": value - off, "dual": bound + off, "rounding": off, "relative_gap": 1.0}
+    found = verify(forged(fusion, gap=value - bound - off, **figures), S, y)
+    assert not found.holds
+    assert "The proven gap is" in found.sentence()
+    assert verify(forged(fusion, gap=value - bound + off, **figures), S, y).holds
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.sampled_from(LOSSES), st.booleans())
 def test_no_false_figure_holds(data, loss, short):
