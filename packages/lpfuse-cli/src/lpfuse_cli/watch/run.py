@@ -27,7 +27,7 @@ from lpfuse.frames.table_detector import OPEN
 from lpfuse.monitor import DriftMonitor, DriftStatus, StreamCounts
 from lpfuse_cli.scoring import cores, load_model
 from lpfuse_cli.tables import read_table
-from lpfuse_cli.watch.batches import Batch
+from lpfuse_cli.watch.batches import MAX_RECORD, Batch
 from lpfuse_cli.watch.judge import ROW, Clock, Judged, Places, Progress, Tally, judge
 from lpfuse_cli.watch.page import write_status
 from lpfuse_cli.watch.sources import GrowingFile, Source, StandardInput, make_source
@@ -85,6 +85,9 @@ class WatchSettings:
         saved every two `batch_seconds` while rows come fast, a Parquet file written every sixty.
     replayed : bool, default=False
         Whether standard input starts with its first row again, so that scored rows are skipped.
+    max_record_bytes : int, default=2**22
+        Bytes of a line of CSV, its line end included, or of a message at most. A longer one is a
+        broken line; it is never held whole.
     jobs : int, optional
         Batches that are scored at a time; None: one per core, up to 8.
     format : TableFormat
@@ -108,6 +111,7 @@ class WatchSettings:
     batch_rows: int = 10_000
     batch_seconds: float = 1.0
     replayed: bool = False
+    max_record_bytes: int = MAX_RECORD
     jobs: int | None = None
     format: TableFormat = OPEN
     trusted: Iterable[str] = ()
@@ -117,6 +121,7 @@ class WatchSettings:
     def check(self) -> None:
         """Refuse values that no source makes right; `DriftMonitor` checks its level."""
         check_count("batch_rows", self.batch_rows)
+        check_count("max_record_bytes", self.max_record_bytes)
         check_number("batch_seconds", self.batch_seconds, at_least=0)
         for name in ("rows", "jobs"):
             if getattr(self, name) is not None:
@@ -243,7 +248,12 @@ def _prepare(model: str, source: str, out: str, settings: WatchSettings) -> Watc
     loaded = load_model(model, settings.trusted, key=settings.key)
     format = settings.format.checked() | loaded.format
     opened = make_source(
-        source, loaded.preparation.columns, format, once=settings.once, replayed=settings.replayed
+        source,
+        loaded.preparation.columns,
+        format,
+        once=settings.once,
+        replayed=settings.replayed,
+        max_record=settings.max_record_bytes,
     )
     if output.path.exists() and Path(opened.name).exists() and output.path.samefile(opened.name):
         raise ValueError("The output is the source. Use another output.")

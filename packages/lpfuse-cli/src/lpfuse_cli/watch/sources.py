@@ -16,7 +16,7 @@ from pathlib import Path
 from queue import Empty, Full, Queue
 from threading import Thread
 from time import monotonic, time
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
@@ -31,12 +31,15 @@ from lpfuse_cli.watch.batches import (
     BROKEN,
     GONE,
     LACKS,
+    MAX_RECORD,
+    MAX_WAITING,
     UNREADABLE,
     Batch,
     CsvText,
     Note,
     Numbers,
     Rows,
+    too_long,
 )
 
 # All chosen by hand:
@@ -102,7 +105,13 @@ class Source:
 
 
 def make_source(
-    source: str, needed: Sequence[str], format: TableFormat, *, once: bool, replayed: bool
+    source: str,
+    needed: Sequence[str],
+    format: TableFormat,
+    *,
+    once: bool,
+    replayed: bool,
+    max_record: int,
 ) -> Source:
     """Return the source that a name stands for.
 
@@ -118,24 +127,26 @@ def make_source(
         Whether the source ends with the rows that are there now.
     replayed : bool
         Whether standard input starts with its first row again.
+    max_record : int
+        Bytes of a line of CSV, or of a message, at most.
     """
     if replayed and source != STANDARD:
         raise ValueError(
             "replayed is for standard input only: other sources continue where they ended."
         )
     if source.startswith(KAFKA):
-        return KafkaTopic(source, needed, once)
+        return KafkaTopic(source, needed, once, max_record)
     if source == STANDARD:
-        return StandardInput(format, replayed)
+        return StandardInput(format, replayed, max_record)
     path = Path(source).expanduser()
     if path.is_dir():
-        return Folder(path, format, once)
+        return Folder(path, format, once, max_record)
     if path.exists() and kind_of(path) != "CSV":
         raise ValueError(
             f"{path.name} is not a CSV file, and only CSV files can grow by rows. Watch the folder "
             "that such files are put into, or score it once: lpfuse score."
         )
-    return GrowingFile(path, format, once)
+    return GrowingFile(path, format, once, max_record)
 
 
 # ---------------------------------------------------------------------------------------- one file
@@ -156,10 +167,14 @@ class GrowingFile(Source):
         How it is written, as far as known.
     once : bool
         Whether the source ends where the file ends now.
+    max_record : int
+        Bytes of a record at most.
     """
 
-    def __init__(self, path: Path, format: TableFormat, once: bool = False) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path, format: TableFormat, once: bool = False, max_record: int = MAX_RECORD
+    ) -> None:
+        self.path, self.max_record = path, max_record
         if not path.exists():
             raise FileNotFoundError(missing_file_message(path))
         self.name, self.format, self.once = str(path.resolve()), format, once
@@ -172,9 +187,11 @@ class GrowingFile(Source):
             return
         known = position["known"]
         size = os.fstat(self._file.fileno()).st_size
-        if size >= position["offset"] and known == self._fingerprint(known[1]):
-            while not self._text.read_header():
-                self._text.add(self._file.read(BLOCK))
+        same = size >= position["offset"] and known == self._fingerprint(known[1])
+        while same and not self._text.read_header():
+            self._text.add(data := self._file.read(BLOCK))
+            same = bool(data)
+        if same:
             self._text.set_format(position)
             self._text.skip_to(position["offset"])
             self._file.seek(position["offset"])
@@ -184,7 +201,7 @@ class GrowingFile(Source):
 
     def _open(self, row: int) -> None:
         self._file: IO[bytes] = self.path.open("rb")
-        self._text = CsvText(self.path.name, self.format, row)
+        self._text = CsvText(self.path.name, self.format, row, self.max_record)
         self._was_at_end = self._is_ignored = False
         self._known = self._fingerprint(0)
 
@@ -213,12 +230,12 @@ class GrowingFile(Source):
                 raise
             # The new content cannot be read: wait for the next.
             self._notes.append(Note(UNREADABLE, self._text.row, str(error)))
-            self._text = CsvText(self.path.name, self.format, self._text.row)
+            self._text = CsvText(self.path.name, self.format, self._text.row, self.max_record)
             self._is_ignored, at_end = True, True
         self.columns = self._text.columns
         if at_end and self.once and not self._text.n_available():
             self.ended = True
-        enough = allow_fewer or self._text.n_available() >= max_rows
+        enough = allow_fewer or not self._text.wants_more(max_rows)
         batch = self._text.take(max_rows) if enough else None
         if batch is None:
             return None
@@ -230,7 +247,7 @@ class GrowingFile(Source):
     def _read(self, max_rows: int) -> bool:
         """Read until so many rows wait; return whether the file ends before."""
         at_end = False
-        while self._text.n_available() < max_rows and not at_end:
+        while self._text.wants_more(max_rows) and not at_end:
             data = self._file.read(BLOCK)
             if data and self._was_at_end and self._known != self._fingerprint(self._known[1]):
                 self._reopen("it begins with other lines than before")
@@ -286,13 +303,17 @@ class StandardInput(Source):
         How it is written, as far as known.
     replayed : bool
         Whether the sender starts with the first row again, so that scored rows are skipped.
+    max_record : int
+        Bytes of a record at most.
     """
 
     name = STANDARD
     _over = False  # whether its end was read
 
-    def __init__(self, format: TableFormat, replayed: bool = False) -> None:
-        self.format, self.replayed = format, replayed
+    def __init__(
+        self, format: TableFormat, replayed: bool = False, max_record: int = MAX_RECORD
+    ) -> None:
+        self.format, self.replayed, self.max_record = format, replayed, max_record
         self._file = sys.stdin.buffer
         # Not every system can tell whether a pipe holds anything: a thread waits for it.
         self._blocks: Queue[bytes] = Queue(2)
@@ -301,7 +322,7 @@ class StandardInput(Source):
     def open(self, position: dict[str, Any] | None) -> None:
         """Start to read; with `replayed`, skip rows that were scored."""
         row = 0 if position is None else position["row"]
-        self._text = CsvText("Standard input", self.format, row)
+        self._text = CsvText("Standard input", self.format, row, self.max_record)
         self._skip = position["offset"] if position and self.replayed else 0
         self._position = position if self._skip else None
         Thread(target=self._read, daemon=True).start()
@@ -330,14 +351,14 @@ class StandardInput(Source):
     def take(self, max_rows: int, allow_fewer: bool) -> Batch | None:
         """Return the next lines, and the last one even without its end."""
         try:
-            while self._text.n_available() < max_rows and not self._over:
+            while self._text.wants_more(max_rows) and not self._over:
                 data = self._blocks.get_nowait()
                 self._over = not data
                 self._text.end() if not data else self._add(data)
         except Empty:
             pass
         self.columns = self._text.columns
-        enough = allow_fewer or self._over or self._text.n_available() >= max_rows
+        enough = allow_fewer or self._over or not self._text.wants_more(max_rows)
         batch = self._text.take(max_rows) if enough else None
         self.ended = self._over and not self._text.n_available()
         return batch
@@ -371,12 +392,17 @@ class Folder(Source):
         How CSV files in it are written, as far as known.
     once : bool
         Whether the source ends with the files that are there now.
+    max_record : int
+        Bytes of a record of CSV at most.
     """
 
     mark_names = ("file",)
 
-    def __init__(self, path: Path, format: TableFormat, once: bool) -> None:
+    def __init__(
+        self, path: Path, format: TableFormat, once: bool, max_record: int = MAX_RECORD
+    ) -> None:
         self.path, self.name, self.format, self.once = path, str(path.resolve()), format, once
+        self.max_record = max_record
         self.done: set[str] = set()
         self.row = 0
         self._file: _CsvFile | _Columnar | None = None
@@ -423,7 +449,8 @@ class Folder(Source):
     def _opened(self, name: str, position: dict[str, Any] | None) -> _CsvFile | _Columnar:
         kind = kind_of(self.path / name)
         if kind == "CSV":
-            return _CsvFile(self.path / name, self.format, self.row, position)
+            text = CsvText(name, self.format, self.row, self.max_record)
+            return _CsvFile(self.path / name, text, position)
         return _Columnar(self.path / name, self.row, position)
 
     def _finish(self, name: str) -> None:
@@ -485,11 +512,8 @@ def _no_rows() -> Rows:
 class _CsvFile:
     """A whole CSV file of a folder, read in blocks."""
 
-    def __init__(
-        self, path: Path, format: TableFormat, row: int, position: dict[str, Any] | None
-    ) -> None:
-        self.name, self.over = path.name, False
-        self._text = CsvText(path.name, format, row)
+    def __init__(self, path: Path, text: CsvText, position: dict[str, Any] | None) -> None:
+        self.name, self.over, self._text = path.name, False, text
         self._file = path.open("rb")
         self._is_read = False
         try:
@@ -516,7 +540,7 @@ class _CsvFile:
             self._text.end()
 
     def take(self, max_rows: int) -> Batch | None:
-        while self._text.n_available() < max_rows and not self._is_read:
+        while self._text.wants_more(max_rows) and not self._is_read:
             self._read()
         batch = self._text.take(max_rows)
         self.over = self._is_read and not self._text.n_available()
@@ -564,6 +588,14 @@ def _slice(table: ColumnarFile, first: int, numbers: Any) -> Rows:
 # ------------------------------------------------------------------------------------------- Kafka
 
 
+class Message(NamedTuple):
+    """A message of a topic; instead of a value that cannot be one, the reason as a text."""
+
+    partition: int
+    offset: int
+    value: bytes | str | None
+
+
 class KafkaTopic(Source):
     """All partitions of a topic: a message is a JSON object, or a line of CSV.
 
@@ -580,12 +612,20 @@ class KafkaTopic(Source):
         Columns that an object must have.
     once : bool
         Whether the source ends with the messages that are there now.
+    max_record : int
+        Bytes of a message at most.
     """
 
     blocks = True
     mark_names = ("partition", "offset")
 
-    def __init__(self, address: str, needed: Sequence[str], once: bool = False) -> None:
+    def __init__(
+        self,
+        address: str,
+        needed: Sequence[str],
+        once: bool = False,
+        max_record: int = MAX_RECORD,
+    ) -> None:
         url = urlsplit(address)
         self.topic = url.path.strip("/")
         if not url.netloc or not self.topic or "/" in self.topic:
@@ -603,7 +643,7 @@ class KafkaTopic(Source):
         names = [name.strip() for name in settings.pop("columns", "").split(",")]
         self.csv_columns = [name for name in names if name]
         self.columns = self.csv_columns or None
-        self.needed, self.once = list(needed), once
+        self.needed, self.once, self.max_record = list(needed), once, max_record
         self._kafka = _client()
         self._settings = {
             "bootstrap.servers": url.netloc,
@@ -615,7 +655,7 @@ class KafkaTopic(Source):
             **settings,
         }
         self.row = 0
-        self._waiting: list[Any] = []
+        self._waiting: list[Message] = []
         self._at_end: set[int] = set()
         self._began: set[int] = set()  # partitions with a message since the start
 
@@ -644,16 +684,27 @@ class KafkaTopic(Source):
 
     def take(self, max_rows: int, allow_fewer: bool) -> Batch | None:
         """Return the next messages."""
-        if len(self._waiting) < max_rows:
+        if not self._is_enough(max_rows):
             found = self._consumer.consume(max_rows - len(self._waiting), POLL)
-            self._waiting += filter(self._is_row, found)
+            self._waiting += map(self._bounded, filter(self._is_row, found))
         if not self._waiting:
             self.ended = self.once and len(self._at_end) == len(self._next)
             return None
-        if len(self._waiting) < max_rows and not allow_fewer:
+        if not (allow_fewer or self._is_enough(max_rows)):
             return None
         taken, self._waiting = self._waiting[:max_rows], self._waiting[max_rows:]
         return self._batch(taken)
+
+    def _is_enough(self, max_rows: int) -> bool:
+        held = sum(len(each.value or b"") for each in self._waiting)
+        return len(self._waiting) >= max_rows or held > MAX_WAITING
+
+    def _bounded(self, message: Any) -> Message:
+        """Drop the content of a message that is too long."""
+        value = message.value()
+        if len(value or b"") > self.max_record:
+            value = too_long(self.max_record)
+        return Message(message.partition(), message.offset(), value)
 
     def _is_row(self, message: Any) -> bool:
         error = message.error()
@@ -666,12 +717,11 @@ class KafkaTopic(Source):
             raise ConnectionError(f"{self.name} can no longer be read: {error}.")
         return False  # the client retries by itself
 
-    def _batch(self, messages: list[Any]) -> Batch:
+    def _batch(self, messages: list[Message]) -> Batch:
         numbers = self.row + np.arange(1, len(messages) + 1)
         self.row += len(messages)
         notes = []
-        for number, message in zip(numbers.tolist(), messages, strict=True):
-            p, at = message.partition(), message.offset()
+        for number, (p, at, _) in zip(numbers.tolist(), messages, strict=True):
             # Compacted messages and transactions leave gaps; only messages that brokers deleted
             # before they were read are lost, and these are at the beginning.
             if 0 <= self._next[p] < at and p not in self._began:
@@ -681,10 +731,10 @@ class KafkaTopic(Source):
             self._next[p] = at + 1
         position = {"row": self.row, "next": {str(p): at for p, at in self._next.items()}}
         marks = {
-            "partition": np.array([message.partition() for message in messages]),
-            "offset": np.array([message.offset() for message in messages]),
+            "partition": np.array([message.partition for message in messages]),
+            "offset": np.array([message.offset for message in messages]),
         }
-        values = [message.value() for message in messages]
+        values = [message.value for message in messages]
         load = partial(_parse_messages, values, numbers, self.needed, self.csv_columns)
         return Batch(load, position, self.row, notes, marks)
 
@@ -704,13 +754,16 @@ def _client() -> Any:
 
 
 def _parse_messages(
-    values: list[bytes | None], numbers: Numbers, needed: list[str], csv_columns: list[str]
+    values: list[bytes | str | None], numbers: Numbers, needed: list[str], csv_columns: list[str]
 ) -> Rows:
     """Parse messages; invalid ones become notes."""
     rows: list[dict[str, Any]] = []
     kept: list[int] = []
     notes: list[Note] = []
     for value, number in zip(values, numbers.tolist(), strict=True):
+        if isinstance(value, str):
+            notes.append(Note(BROKEN, number, value))
+            continue
         try:
             row = _from_csv(value, csv_columns) if csv_columns else _from_json(value)
         except (ValueError, csv.Error, RecursionError) as error:
