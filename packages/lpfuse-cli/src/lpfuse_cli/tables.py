@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 from lpfuse._format import plain, quote
 from lpfuse._validation.params import counted
@@ -394,7 +394,7 @@ class CsvFile(TableFile):
         for block in itertools.chain(self.blocks, [b""]):
             self._check_length(start := start + block)
             with read_errors(name, "CSV"):
-                found = read_header(start, format, head_bytes=head_bytes, final=not block)
+                found = read_header(start, format, final=not block)
             if found is not None:
                 break
         assert found is not None  # the last block is final
@@ -492,36 +492,10 @@ class CsvFile(TableFile):
             )
 
 
-class Header(NamedTuple):
-    """The first record of a CSV file.
-
-    Attributes
-    ----------
-    record : bytes
-        In UTF-8, with a line end.
-    columns : list of str
-        The names in it.
-    rest : bytes
-        What follows it, as it came.
-    format : TableFormat
-        With separator and quotes.
-    """
-
-    record: bytes
-    columns: list[str]
-    rest: bytes
-    format: TableFormat
-
-
 def read_header(
-    start: bytes,
-    format: TableFormat,
-    encoding: str = "utf-8",
-    *,
-    head_bytes: int = HEAD_BYTES,
-    final: bool = False,
-) -> Header | None:
-    r"""Find how a CSV file is written, and read its header; None where it is not complete.
+    start: bytes, format: TableFormat, encoding: str = "utf-8", *, final: bool = False
+) -> tuple[bytes, list[str], bytes, TableFormat] | None:
+    r"""Find how a CSV file is written, and read its header.
 
     Parameters
     ----------
@@ -531,18 +505,22 @@ def read_header(
         What is settled already.
     encoding : str, default="utf-8"
         Of these bytes.
-    head_bytes : int
-        Bytes that tell how it is written.
     final : bool, default=False
         Whether there are no more: a header needs no line end then.
 
+    Returns
+    -------
+    record, columns, rest, format : bytes, list of str, bytes, TableFormat
+        The header in UTF-8, the names in it, what follows as it came, and how the file is written;
+        None where the header is not complete.
+
     Examples
     --------
-    >>> read_header(b'"a ""wide"" pipe";b\n1;2\n', TableFormat()).columns
+    >>> read_header(b'"a ""wide"" pipe";b\n1;2\n', TableFormat())[1]
     ['a "wide" pipe', 'b']
     """
     rest, told = separator_hint(trimmed(start), format)
-    told = found_format(rest[:head_bytes].decode(encoding, "replace"), told)
+    told = found_format(rest[:HEAD_BYTES].decode(encoding, "replace"), told)
     end = first_record_end(rest, _sign(told)) or (len(rest) if final else 0)
     if not (end or final):
         return None
@@ -551,7 +529,7 @@ def read_header(
     except UnicodeDecodeError as error:
         reason = f"its header holds bytes that are not {encoding.upper()}"
         raise polars_module().exceptions.ComputeError(reason) from error
-    return Header(record, read_csv(record, told).columns, rest[end:], told)
+    return record, read_csv(record, told).columns, rest[end:], told
 
 
 def separator_hint(start: bytes, format: TableFormat) -> tuple[bytes, TableFormat]:

@@ -69,7 +69,7 @@ def test_names_are_those_that_the_csv_module_wrote(names):
     content = file.getvalue().encode() + b",".join([b"1"] * len(names)) + b"\n"
     told = TableFormat(",", ".", "utf-8", '"')
     assert CsvFile("t", io.BytesIO(content), None, told).columns == names
-    text = CsvText("t", told)
+    text = CsvText(told, 1000, "t")
     text.add(content)
     assert text.take(1).load().frame.columns == names
 

@@ -135,7 +135,7 @@ def test_broken_line_has_a_reason(line, told):
 
 def taken(pieces, max_record):
     """Return numbers, cells and positions of the rows of a text that comes in pieces."""
-    text = CsvText("t.csv", TableFormat(separator=",", quote='"', encoding="utf-8"), 0, max_record)
+    text = CsvText(TableFormat(separator=",", quote='"', encoding="utf-8"), max_record, "t.csv")
     good, notes, positions, held = [], [], [], 0
     for piece in [*pieces, None]:
         text.end() if piece is None else text.add(piece)
@@ -195,7 +195,7 @@ def test_empty_lines_before_the_header_are_not_held():
 
 @pytest.mark.parametrize("start", [b"a," * 100, b'"' + b"a\n" * 100], ids=["line", "quote"])
 def test_header_without_end_raises(start):
-    text = CsvText("t.csv", TableFormat(), max_record=150)
+    text = CsvText(TableFormat(), 150, "t.csv")
     text.add(start)
     with pytest.raises(ValueError, match=r"its header is longer than 150 bytes\. Look for a quote"):
         text.n_available()

@@ -131,14 +131,14 @@ class CsvText:
 
     Parameters
     ----------
-    name : str
-        For messages.
     format : TableFormat
         How it is written, as far as known.
-    row : int
-        Rows of the stream before those of this text.
     max_record : int
         Bytes of a record at most.
+    name : str
+        For messages.
+    row : int
+        Rows of the stream before those of this text.
 
     Attributes
     ----------
@@ -148,9 +148,7 @@ class CsvText:
         Of the header; None before it is complete.
     """
 
-    def __init__(
-        self, name: str, format: TableFormat, row: int = 0, max_record: int = MAX_RECORD
-    ) -> None:
+    def __init__(self, format: TableFormat, max_record: int, name: str, row: int = 0) -> None:
         self.name, self.row, self.offset = name, row, 0
         self.format, self.max_record = format, max_record
         self.columns: list[str] | None = None
@@ -183,7 +181,7 @@ class CsvText:
 
     def set_format(self, position: dict[str, Any]) -> None:
         """Read on in the format of a position, whatever the next rows look like."""
-        self.decimal_signs = position["signs"]
+        self.decimal_signs = position.get("signs")
         known = {name: position[name] for name in ("separator", "quote")}
         encoding = position.get("encoding", self.format.encoding)
         self.format = replace(self.format, **known, encoding=encoding)
@@ -229,7 +227,7 @@ class CsvText:
             found = read_header(start, self.format, self.encoding, final=self._final)
         if found is None and len(start) <= self.max_record:
             return False
-        if found is None or len(found.record) > self.max_record:
+        if found is None or len(found[0]) > self.max_record:
             raise ValueError(
                 f"{plain(self.name)} could not be read as CSV: its header is longer than "
                 f"{self.max_record:,} bytes. Look for a quote that is never closed."

@@ -12,15 +12,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from time import monotonic, sleep, time
 from typing import Any
 
+import numpy as np
+
 from lpfuse._arrays.operations import one_blas_thread
 from lpfuse._files import as_json, check_writable
-from lpfuse._format import plain
+from lpfuse._format import plain, quote
 from lpfuse._validation.params import check_count, check_number, quoted
 from lpfuse.frames import TableFormat, TableModel
 from lpfuse.frames.table_detector import OPEN
@@ -32,6 +35,7 @@ from lpfuse_cli.watch.judge import ROW, Clock, Judged, Places, Progress, Tally, 
 from lpfuse_cli.watch.page import write_status
 from lpfuse_cli.watch.sources import GrowingFile, Source, StandardInput, make_source
 from lpfuse_cli.watch.state import (
+    ANOTHER_OUTPUT,
     AppendedFile,
     CsvOutput,
     PartsOutput,
@@ -224,6 +228,8 @@ def watch(
     began = monotonic()
     run = _prepare(str(model), str(source), str(out), WatchSettings(**settings))
     with run.state.locked():
+        if run.settings.page is not None:
+            remove_unfinished(Path(run.settings.page).expanduser())
         run.restore()
         run.run()
     remark = run.source.remark_at_end()
@@ -244,17 +250,12 @@ def _prepare(model: str, source: str, out: str, settings: WatchSettings) -> Watc
     if settings.page is not None:
         page = Path(settings.page).expanduser()
         check_writable(page, [Path(model)])
-        remove_unfinished(page)
     loaded = load_model(model, settings.trusted, key=settings.key)
     format = settings.format.checked() | loaded.format
     opened = make_source(
-        source,
-        loaded.preparation.columns,
-        format,
-        once=settings.once,
-        replayed=settings.replayed,
-        max_record=settings.max_record_bytes,
-    )
+        source, loaded.preparation.columns, format, settings.max_record_bytes,
+        once=settings.once, replayed=settings.replayed,
+    )  # fmt: skip
     if output.path.exists() and Path(opened.name).exists() and output.path.samefile(opened.name):
         raise ValueError("The output is the source. Use another output.")
     reference = None
@@ -344,27 +345,46 @@ class Watch:
 
     def restore(self) -> None:
         """Continue from the saved state, or start a new one."""
-        found = self.state.read(self.identity)
+        found = self.state.read(self.identity, self.output.mark_shape, self.source.position_shape)
         if found is None:
             self.output.check_new()
-        nothing: tuple[dict[str, Any], Any] = {"output": 0, "files": 0, "position": None}, None
+        nothing: tuple[dict[str, Any], Any] = {"output": 0, "files": 0}, None
         facts, monitor = found or nothing
-        self.output.restore(facts["output"])
+        position = facts.get("position")
+        if position is not None:
+            self.monitor = self._checked_monitor(monitor)
+            self.keep = self.model.check_kept(facts["keep"], facts["keep"])
+            self.tally, self.drift = Tally.from_state(facts["tally"]), facts.get("drift")
+            self.places = Places(facts["places"])
+            self.resumed, self._position = True, position
+            if self.clock is not None and position.get("clock"):
+                self.clock.restore(position["clock"])
+            if self.drift and self.drift.get("hook") == STARTED:
+                self.drift["hook"] = "was running when the watch was ended; it is not run again"
         self.done_files.restore(facts["files"])
-        if facts["position"] is None:
+        self.source.skip_files(self.done_files.lines())
+        self.output.restore(facts["output"], self.tally.rows)
+        if position is None:
             # From now on the output belongs to this watch, even if a crash follows.
             self.commit()
-        else:
-            self.resumed, self.monitor = True, monitor
-            self.tally, self.drift = Tally.from_state(facts["tally"]), facts["drift"]
-            self.places = Places(facts["places"])
-            self.keep, self._position = facts["keep"], facts["position"]
-            if self.clock is not None:
-                self.clock.restore(self._position["clock"])
-            if self.drift and self.drift["hook"] == STARTED:
-                self.drift["hook"] = "was running when the watch was ended; it is not run again"
         self.tally.starts += 1
-        self.source.skip_files(self.done_files.lines())
+
+    def _checked_monitor(self, monitor: Any) -> DriftMonitor:
+        """Return the saved monitor, if it is of this model and takes a row, on trial."""
+        row = np.zeros((1, self.monitor.n_features_in_))
+        names = ("level", "positions_", "column_names_", "detector_names_", "n_features_in_")
+        try:
+            trial = deepcopy(monitor)
+            same = all(getattr(trial, name) == getattr(self.monitor, name) for name in names)
+            trial.update(row, self.model.fused.verdicts(row)).sentence()
+        except Exception:  # whatever a forged one raises
+            same = False
+        if not same or type(monitor) is not DriftMonitor:
+            raise ValueError(
+                f"The evidence of drift in {quote(str(self.state.file))} is not of this model: it "
+                f"is damaged or forged. {ANOTHER_OUTPUT}"
+            )
+        return monitor
 
     def commit(self) -> None:
         """Make everything written so far count."""
@@ -378,6 +398,7 @@ class Watch:
             "drift": self.drift,
         }
         self.state.write(self.identity, facts, self.monitor)
+        self.output.publish()
         self._uncommitted = False
 
     def run(self) -> None:
@@ -557,8 +578,8 @@ class Watch:
         path = Path(self.settings.page).expanduser()
         try:
             write_status(path, self, PAGES * self.settings.batch_seconds)
-        except OSError as error:
-            remark = f"The page could not be written: {error.strerror}."
+        except Exception as error:
+            remark = f"The page could not be written: {getattr(error, 'strerror', error)}."
             if remark not in self.remarks:
                 self.remarks.append(remark)
 
