@@ -60,13 +60,12 @@ def fits(value: Any, shape: Any) -> bool:
         return any(fits(value, each) for each in shape)
     if isinstance(shape, list):
         same = isinstance(value, list) and len(shape) in (1, len(value))
-        each = shape if len(shape) > 1 else shape * len(value) if same else []
-        return same and all(map(fits, value, each))
+        return same and all(map(fits, value, shape if len(shape) > 1 else shape * len(value)))
     if isinstance(shape, dict):
         if not isinstance(value, dict):
             return False
-        each = dict.fromkeys(value, shape[str]) if str in shape else shape
-        return value.keys() <= each.keys() and all(fits(value.get(k), s) for k, s in each.items())
+        shape = dict.fromkeys(value, shape[str]) if str in shape else shape
+        return value.keys() <= shape.keys() and all(fits(value.get(k), shape[k]) for k in shape)
     if shape in (int, float):
         kinds = (int, shape)
         return type(value) in kinds and abs(value) < 2**53 and (shape is float or value >= 0)
@@ -302,7 +301,9 @@ class PartsOutput:
         """Give the last part its name."""
         part = self.path / self._names[0]
         if part.exists():
-            os.replace(part, self._free_name())
+            path = self._free_name()
+            with _errors_of_writing(path.name):
+                os.replace(part, path)
             sync_folder(self.path)
 
     def _free_name(self) -> Path:
@@ -378,11 +379,12 @@ def make_output(out: str, seconds: float, part_seconds: float) -> CsvOutput | Pa
 def sync_folder(path: Path) -> None:
     """Make the names in a folder durable, where the system can."""
     if os.name == "posix":
-        number = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
+        with _errors_of_writing(path.name):
+            number = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(number)
+            finally:
+                os.close(number)
 
 
 # -------------------------------------------------------------------------------------------- state
@@ -494,7 +496,7 @@ class StateFolder:
         held = {"version": VERSION, "identity": identity, **facts}
         with _errors_of_writing(self.file.name):
             save(WatchState(json.dumps(as_json(held)), monitor), self.file)
-            sync_folder(self.path)
+        sync_folder(self.path)
 
 
 def remove_unfinished(path: Path) -> None:
