@@ -246,6 +246,18 @@ def test_verdicts_that_do_not_count_are_written_again(model, tmp_path):
 # -------------------------------------------------------------------- two watches, and clocks
 
 
+def test_files_of_the_user_survive_in_the_state_folder(model, tmp_path):
+    rows(5).write_csv(tmp_path / "rows.csv")
+    folder = tmp_path / "v.csv.watch"
+    folder.mkdir()
+    mine = {"lock": "my keys", "files.jsonl": "my list", "state.lpfuse.old.tmp": "mine"}
+    for name, text in mine.items():
+        (folder / name).write_text(text)
+    with pytest.raises(ValueError, match="another process has changed it"):
+        watch(model, tmp_path / "rows.csv", tmp_path / "v.csv", **SMALL)
+    assert {name: (folder / name).read_text() for name in mine} == mine
+
+
 def test_lock_names_its_process_and_ends_with_it(model, tmp_path):
     source, out = watched(model, tmp_path / "w")
     code = (

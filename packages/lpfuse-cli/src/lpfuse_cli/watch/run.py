@@ -361,7 +361,7 @@ class Watch:
                 self.clock.restore(position["clock"])
             if self.drift and self.drift.get("hook") == STARTED:
                 self.drift["hook"] = "was running when the watch was ended; it is not run again"
-        self.done_files.restore(facts["files"])
+        self.done_files.restore(facts["files"], own=found is not None)
         self.source.skip_files(self.done_files.lines())
         self.output.restore(facts["output"], self.tally.rows)
         if position is None:

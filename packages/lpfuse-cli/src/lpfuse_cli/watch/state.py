@@ -436,9 +436,10 @@ class StateFolder:
                     f"Another `lpfuse watch` is running on {quote(str(self.path))}{holder}. End it "
                     "first, or use another output."
                 ) from error
-            with suppress(OSError):  # on a full disk the lock holds without its number
-                file.truncate(0)
-                file.write(str(os.getpid()).encode())
+            if re.fullmatch(rb"\d*", file.read(20)):  # else it is no lock of ours
+                with suppress(OSError):  # on a full disk the lock holds without its number
+                    file.truncate(0)
+                    file.write(str(os.getpid()).encode())
             remove_unfinished(self.file)
             yield
 
