@@ -489,7 +489,7 @@ def check_compiled_arrays(made: Any) -> None:
     """Raise if arrays of a fitted estimator would lead compiled code out of bounds."""
     name, known = type(made).__name__, vars(made)
     if name in CHECKS and CHECKS[name][0] in known:
-        _check(type(made.n_features_in_) is int, name, "n_features_in_")
+        _check(type(known.get("n_features_in_")) is int, name, "n_features_in_")
         CHECKS[name][1](made, name)
 
 
@@ -845,8 +845,11 @@ def make(cls: Any, parameters: dict[str, Any]) -> Any:
     """Create an unfitted instance; raise for parameters that scikit-learn does not accept."""
     made = cls(**parameters)
     for name, value in parameters.items():
-        known = function_name(value) or value in NUMBER_TYPES.values() if callable(value) else True
-        if not known:
+        if not callable(value):
+            continue
+        known = value in NUMBER_TYPES.values() if name == "dtype" else function_name(value)
+        # A function as a kernel has support vectors index the columns of its result.
+        if not known or name not in ("dtype", "func", "inverse_func"):
             raise LoadError(
                 f"{cls.__name__}.{name} is {type(value).__name__}, and would be called."
             )
