@@ -446,6 +446,8 @@ class Decoder:
         self._texts, self._loose = set(), set()
         made = self._value(value)
         self._check_owner(f"{kind.name}.{attribute}", attribute)
+        if kind.is_own and safety.is_function(made) and attribute not in ("scorer", "scorer_"):
+            raise LoadError(f"{kind.name}.{attribute} is a function, and would be called.")
         if self._texts:
             kind.check_text(attribute, self._texts, bare=isinstance(made, str))
         return made

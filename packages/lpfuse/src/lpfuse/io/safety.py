@@ -805,6 +805,11 @@ def function_name(thing: Any) -> str | None:
     return None
 
 
+def is_function(thing: Any) -> bool:
+    """Return whether it is a function of a file."""
+    return isinstance(thing, np.ufunc | partial)
+
+
 def class_by_name(name: str) -> type | None:
     """Return the scikit-learn class of that name; None if it is not in the table."""
     home = MODULE_OF.get(name)
