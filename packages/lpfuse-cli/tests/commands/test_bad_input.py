@@ -198,7 +198,7 @@ def test_an_unwritable_folder(folder, monkeypatch, command):
     def denied(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("tempfile.mkdtemp", denied)
+    monkeypatch.setattr("lpfuse._files.TemporaryFile", denied)
     first = ["m.lpfuse"] if command == "score" else []
     told = complaint(command, *first, "good.csv", "-o", "new.csv")
     assert re.search(r"Nothing can be written to '.*': Permission denied\. Name another", told)
