@@ -464,6 +464,7 @@ class OnlineDiscoveries:
         if values.size:
             after = copy(self)  # no array of it is changed in place
             with state_errors(self):
+                self._check()
                 after.n_batches_ += 1
                 if self.method in INVESTING:
                     chosen = after._decide_investing(values, rate, INVESTING[self.method])
