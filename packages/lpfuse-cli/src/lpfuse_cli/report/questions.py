@@ -7,6 +7,7 @@ import io
 import json
 import re
 from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -205,12 +206,10 @@ def read_answers(path: str | Path, format: TableFormat = OPEN) -> Answers:
     rows = table.drop(OWN_COLUMNS, strict=False)
     texts = pl.selectors.string().map_elements(_unescape, return_dtype=pl.String)
     names = {column: str(_unescape(column)) for column in rows.columns}
-    for column, meant in names.items():
-        if column != meant and meant in names:
-            raise ValueError(
-                f"{name}: {quote(column)} and {quote(meant)} are two names of one column. Export "
-                "the answers again."
-            )
+    if twice := [meant for meant, count in Counter(names.values()).items() if count > 1]:
+        raise ValueError(
+            f"{name}: two columns are called {quote(twice[0])}. Export the answers again."
+        )
     rows = rows.with_columns(texts).rename(names)
     return Answers(rows.filter(decided), y[decided], chances[decided], int((~decided).sum()))
 
