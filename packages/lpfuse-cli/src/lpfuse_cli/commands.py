@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
 from shlex import quote as in_shell
@@ -56,10 +57,10 @@ def fit(
     silent = as_json or console.is_quiet(ctx, quiet)
     check_there(train)
     check_writable(model, [train])
-    secret = None if key is None else key.read_bytes()
+    secret = console.read_key(key)
     with console.remarks(silent) as remarks, console.phases(silent) as phases:
         phases.begin(f"Reading {console.called(train)}")
-        names = check_fit_options(p, false_alarm_rate, confidence, detectors)
+        names = check_fit_options(p, false_alarm_rate, confidence, detectors, jobs)
         # Late, for it takes seconds: the line above stands by then.
         from lpfuse.frames import TableModel, outcome
 
@@ -76,23 +77,24 @@ def fit(
             phases.begin("Fitting")
 
         phases.begin("Preparing columns")
-        fitted = TableModel.fit(
-            frame,
-            label=label,
-            normal=normal,
-            detectors=names,
-            p=p,
-            false_alarm_rate=false_alarm_rate,
-            confidence=confidence,
-            features=features or (),
-            drop=drop or (),
-            categories=categories or (),
-            kinds=options.parse_kinds(kinds),
-            random_state=seed,
-            n_jobs=jobs,
-            progress=phases.progress,
-            show_notes=show_notes,
-        )
+        with nullcontext() if jobs == 1 else console.exit_on_signals():
+            fitted = TableModel.fit(
+                frame,
+                label=label,
+                normal=normal,
+                detectors=names,
+                p=p,
+                false_alarm_rate=false_alarm_rate,
+                confidence=confidence,
+                features=features or (),
+                drop=drop or (),
+                categories=categories or (),
+                kinds=options.parse_kinds(kinds),
+                random_state=seed,
+                n_jobs=jobs,
+                progress=phases.progress,
+                show_notes=show_notes,
+            )
         fitted.notes[:0] = drawn
         fitted.format = told
         phases.begin(f"Writing {console.called(model)}")
@@ -211,7 +213,7 @@ def fuse(
 
     silent = as_json or out == options.STANDARD or console.is_quiet(ctx, quiet)
     _check_targets(scores, out, model, as_json)
-    secret = None if key is None else key.read_bytes()
+    secret = console.read_key(key)
 
     def show_notes(notes: list[str]) -> None:
         if not silent:
@@ -349,7 +351,7 @@ def score(
         from lpfuse_cli.tables import check_table_target
 
         check_table_target(out, [model, data])
-        secret = None if key is None else key.read_bytes()
+        secret = console.read_key(key)
         loaded = load_model(model, trust or (), key=secret)
         began = monotonic()
         phases.begin(f"Scoring {console.called(data)}")
@@ -458,7 +460,7 @@ def report(
         from lpfuse_cli.report import summarise, write_report
         from lpfuse_cli.scoring import load_detector, model_errors
 
-        loaded = load_detector(model, trust or (), key, "A report")
+        loaded = load_detector(model, trust or (), console.read_key(key), "A report")
         told = table.format()
         rows: tuple[Any, ...] = ()
         kept, files = None, {"model": model.name}
@@ -558,7 +560,7 @@ def card(
         from lpfuse_cli.report import write_card
         from lpfuse_cli.scoring import load_detector, model_errors
 
-        loaded = load_detector(model, trust or (), key, "A card")
+        loaded = load_detector(model, trust or (), console.read_key(key), "A card")
         phases.begin(f"Judging the training rows, writing {console.called(out)}")
         with model_errors(model, "put on a card"), write_errors(out.name):
             write_card(loaded, out, title=title or f"Model card of {model.name}", use=use)
@@ -606,7 +608,7 @@ def ask(
     silent = as_json or console.is_quiet(ctx, quiet)
     check_writable(out, [model, data])
     with console.remarks(silent) as remarks:
-        loaded = load_detector(model, trust or (), key, "A question")
+        loaded = load_detector(model, trust or (), console.read_key(key), "A question")
         told = table.format()
         frame = read_table(data, format=told | getattr(loaded, "format", told))
         if frame.height == 0:
@@ -660,8 +662,9 @@ def teach(
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_writable(out, [model, answers])
+    secret = console.read_key(key)
     with console.remarks(silent) as remarks:
-        loaded = load_detector(model, trust or (), key, "Teaching")
+        loaded = load_detector(model, trust or (), secret, "Teaching")
         fused = loaded.fused if isinstance(loaded, TableModel) else loaded
         told = table.format()
         found = read_answers(answers, told)
@@ -672,7 +675,7 @@ def teach(
             asked = bool((found.chances == found.chances).any())
             audit = fused.audit_answers() if asked else None
     with write_errors(out.name):
-        loaded.save(out, **({} if key is None else {"key": key.read_bytes()}))
+        loaded.save(out, key=secret)
     after, n_normal = _weights(fused), int((found.y > 0).sum())
     counts = {"normal": n_normal, "anomalies": len(found.y) - n_normal, "left_out": found.undecided}
     if as_json:
@@ -747,8 +750,9 @@ def recalibrate(
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_writable(out, [model, data])
+    secret = console.read_key(key)
     with console.remarks(silent) as remarks:
-        loaded = load_detector(model, trust or (), key, "Recalibrating")
+        loaded = load_detector(model, trust or (), secret, "Recalibrating")
         of_tables = isinstance(loaded, TableModel)
         fused = loaded.fused if of_tables else loaded
         told = table.format()
@@ -760,7 +764,7 @@ def recalibrate(
             else:
                 fused.recalibrate(features_of(loaded, frame))
     with write_errors(out.name):
-        loaded.save(out, **({} if key is None else {"key": key.read_bytes()}))
+        loaded.save(out, key=secret)
     n = len(fused.calibration_)
     promise = calibration_promise(n, fused.false_alarm_rate, fused.confidence).sentence()
     if as_json:

@@ -69,15 +69,14 @@ def load_model(
     return model
 
 
-def load_detector(path: Path, trusted: Iterable[str], key: Path | None, use: str) -> Any:
+def load_detector(path: Path, trusted: Iterable[str], key: bytes | None, use: str) -> Any:
     """Load a `TableModel` or a `FusedDetector`; refuse anything else."""
     from lpfuse import FusedDetector, load
     from lpfuse.frames import TableModel
 
-    secret = None if key is None else key.read_bytes()
     path = path.expanduser()
     if path.is_file():
-        model = load(path, trusted, key=secret)
+        model = load(path, trusted, key=key)
         if isinstance(model, FusedDetector):
             return model
         if not isinstance(model, TableModel):
@@ -85,7 +84,7 @@ def load_detector(path: Path, trusted: Iterable[str], key: Path | None, use: str
                 f"{path} holds {type(model).__name__}. {use} needs a fused detector, of "
                 "`lpfuse fit` or of FusedDetector.save."
             )
-    return load_model(path, trusted, key=secret)
+    return load_model(path, trusted, key=key)
 
 
 @contextmanager
