@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._validation.params import check_chances, check_labels, check_row_names, is_count
 from lpfuse._validation.tables import check_table
 from lpfuse.ensemble.copies import without_copies
-from lpfuse.ensemble.rows import Index, Table, numeric_columns, replace_numbers
+from lpfuse.ensemble.rows import Index, Table, duplicated_rows, numeric_columns, replace_numbers
 from lpfuse.ensemble.sampling import draw_from_blocks
 
 NO_FOLD = -1  # the fold of a row that is never scored out of fold
@@ -198,6 +199,15 @@ class Training:
     calibration_known: Host | None = None
     chances: Host | None = None
     is_part: bool = False
+
+    @cached_property
+    def one_scale(self) -> bool:
+        """Whether folds and parts take the scale of all rows: some of the rows are equal.
+
+        Scores of equal rows have few values. Where a quartile lies between two of these, a fifth of
+        the rows less moves it from one to the other, and the scale with it.
+        """
+        return self.calibration_X is None and len(duplicated_rows(self.X)) > 0
 
     @property
     def weight_labels(self) -> Host:
