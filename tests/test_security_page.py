@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from lpfuse.io.safety import MODULE_OF, OWNERS
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "SECURITY.md").read_text()
 NAMED = re.findall(r"`(test_\w+\.py)::(test_\w+)`", PAGE)
@@ -13,6 +15,17 @@ def test_every_test_that_the_page_names_is_there():
     for file, test in NAMED:
         found = [path for path in ROOT.glob(f"*/**/{file}") if "tests" in path.parts]
         assert any(f"def {test}(" in path.read_text() for path in found), (file, test)
+
+
+def test_the_table_of_indices_has_every_class():
+    """Those of scikit-learn in `safety`, with their compiled parts and those of our own."""
+    rows = re.findall(
+        r"^\| (`[^|]*) \|.*\| ([^|]*) \|$", PAGE.split("### What compiled code")[1], re.M
+    )
+    listed = [name for classes, _ in rows for name in re.findall(r"`(\w+)`", classes)]
+    others = {*OWNERS.values(), "ColumnForest", "Generator", "RandomState"}
+    assert sorted(listed) == sorted({*MODULE_OF, *others})
+    assert all("::test_" in tests for _, tests in rows)
 
 
 def test_every_promise_names_a_test():

@@ -30,7 +30,7 @@ def page_of(stored: Record) -> str:
             "Written by `python -m research.proofs.verified --publish` from stored sums: do not "
             f"edit by hand. {stored['problems']:,} problems of 1 to 300 rows and 1 to 40 columns, "
             "tol = 1e-8, four in five of a usual scale. Each is fitted, and "
-            "`lpfuse.verify` recomputes its certificate, by code that shares nothing with the "
+            "`lpfuse.verify` recomputes its certificate, by code that imports nothing of the "
             "solver. The judge of [the families made to break certificates](certificates.md) is "
             f"other code again. Measured with {versions}."
         ),

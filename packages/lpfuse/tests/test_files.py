@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from helpers.cases import cases
-from lpfuse._files import replacing
+from lpfuse import _files
+from lpfuse._files import check_writable, replacing
 
 
 def test_the_old_file_is_replaced_at_the_end(tmp_path):
@@ -101,7 +102,8 @@ def test_a_file_keeps_its_owner(tmp_path):
 
 WRITES = """
 import signal, sys, time
-from lpfuse._files import replacing
+from lpfuse import _files
+from lpfuse._files import check_writable, replacing
 {before}
 with replacing(sys.argv[1]) as file:
     file.write(b"half")
@@ -158,3 +160,38 @@ def test_who_deals_with_a_signal_goes_on_doing_so(tmp_path, before):
         process.send_signal(signal.SIGHUP)
     assert process.returncode == 0
     assert (tmp_path / "it").read_bytes() == b"half"
+
+
+LATE = """
+import os, signal, sys
+from lpfuse._files import replacing
+replace = os.replace
+def signalled(*paths):
+    os.kill(os.getpid(), signal.SIGTERM)
+    replace(*paths)
+os.replace = signalled
+with replacing(sys.argv[1]) as file:
+    file.write(b"new")
+"""
+
+
+def test_signal_at_the_end_of_a_write_is_not_lost(tmp_path):
+    path = tmp_path / "it"
+    path.write_bytes(b"old")
+    ended = subprocess.run([sys.executable, "-c", LATE, path], check=False)
+    assert ended.returncode == 128 + signal.SIGTERM
+    assert [each.read_bytes() for each in tmp_path.iterdir()] in ([b"old"], [b"new"])
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="this system has no files without a name")
+def test_kill_while_a_target_is_checked_leaves_nothing(tmp_path, monkeypatch):
+    seen, original = [], _files.TemporaryFile
+
+    def listed(*arguments, **options):
+        file = original(*arguments, **options)
+        seen.append(os.listdir(tmp_path))
+        return file
+
+    monkeypatch.setattr(_files, "TemporaryFile", listed)
+    check_writable(tmp_path / "it")
+    assert seen == [[]]

@@ -1,35 +1,39 @@
 """What a hostile file may try: run code, name paths and methods, crash compiled code."""
 
 import os
+import struct
 import sys
+import warnings
 import zipfile
+from functools import partial
 from io import BytesIO
 from typing import Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
+from sklearn.covariance import EllipticEnvelope
 from sklearn.ensemble import (
     GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
     IsolationForest,
     RandomForestClassifier,
-    StackingClassifier,
 )
-from sklearn.linear_model import LogisticRegression
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KNeighborsClassifier, LocalOutlierFactor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
-from sklearn.random_projection import SparseRandomProjection
 from sklearn.svm import SVC, OneClassSVM
 from sklearn.tree import DecisionTreeClassifier
 
 from helpers.cases import cases
-from helpers.model_files import forge, members_of, write_manifest, write_members
-from lpfuse import SVDD, FusedDetector, GMMDetector, KernelPCADetector
+from helpers.model_files import forge, members_of, seal, write_manifest, write_members
+from lpfuse import SVDD, ColumnForest, FusedDetector, GMMDetector, KernelPCADetector
 from lpfuse.adapters import ScoreFunction
 from lpfuse.io import load, save
 from lpfuse.io.reading import loadable_classes
+from lpfuse.io.safety import OWNERS, SEAL_SIZE
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 3))
@@ -86,7 +90,7 @@ def test_a_file_says_nothing_of_how_the_work_is_done(path):
 
 # Parameters that may be any string: names and sentences, which no code takes for more.
 NAMES = {
-    ("Alternatives", "names"), ("Bet", "names"), ("Certificate", "status"), ("Drift", "stream"),
+    ("Alternatives", "names"), ("Bet", "names"), ("Drift", "stream"),
     ("DummyClassifier", "constant"), ("KNNImputer", "missing_values"),
     ("KeptRows", "names"), ("LpFusion", "prior"), ("Member", "name"),
     ("MissingIndicator", "missing_values"),
@@ -132,7 +136,7 @@ def test_what_a_class_declares_can_be_saved():
 @cases(
     ("estimator", "attribute", "value"),
     [
-        (StackingClassifier([("a", LogisticRegression())], cv=2), "stack_method_", ["fit"]),
+        (IsolationForest(n_estimators=2), "offset_", ["fit"]),
         (LocalOutlierFactor(novelty=True), "effective_metric_", "pyfunc"),
         (LocalOutlierFactor(novelty=True), "_fit_method", ELSEWHERE),
         (StandardScaler(), "mean_", np.array([ELSEWHERE])),
@@ -170,10 +174,16 @@ def test_nothing_that_a_class_has_is_replaced(path):
 
 
 def test_only_functions_of_a_list_are_called(path):
-    for name, parameter in (("OneClassSVM", "kernel"), ("FunctionTransformer", "func")):
-        kernel = {"object": ["RBF", {}]}  # can be called, and a kernel of one's own is an index
-        write_manifest(path, [kernel, {"object": [name, {parameter: [0]}]}])
-        with pytest.raises(ValueError, match=rf"{name}\.{parameter} is RBF, and would be called"):
+    """A function as a kernel would make indices of `support_`, beyond any column: signal 11."""
+    for name, parameter, held in (
+        ("OneClassSVM", "kernel", {"function": "abs"}),
+        ("KNeighborsClassifier", "weights", {"function": "abs"}),
+        ("SVC", "kernel", {"number": "float64"}),
+        ("FunctionTransformer", "func", {"number": "float64"}),
+        ("SVDD", "kernel", {"function": "abs"}),
+    ):
+        write_manifest(path, [held, {"object": [name, {parameter: [0]}]}])
+        with pytest.raises(ValueError, match=rf"{name}\.{parameter} is .*, and would be called"):
             load(path)
     transformer = FunctionTransformer(np.log1p, np.expm1).fit(np.abs(X))
     save(transformer, path)
@@ -228,29 +238,96 @@ def few_coefficients():
     return model
 
 
-def far_indices():
-    model = SparseRandomProjection(2, density=0.9, random_state=0).fit(X)
-    model.components_.indices = np.full_like(model.components_.indices, 2**30)
+def encoder(**attributes):
+    """Of two columns, with five categories and one; codes become columns of a matrix."""
+    model = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=1)
+    model.fit(np.column_stack([np.arange(5.0), np.zeros(5)]))
+    vars(model).update(attributes)
     return model
 
 
-def lines_that_run_backwards():
-    """Nothing at the end: then scipy looks at no order."""
-    model = SparseRandomProjection(2, density=0.9, random_state=0).fit(X)
-    model.components_.indptr = np.array([0, 3, 0], dtype=np.int32)
+def rare_codes():
+    """Unknown values took a code of the file, which nothing mapped to a column."""
+    return encoder(
+        _infrequent_enabled=True,
+        _default_to_infrequent_mappings=[None, None],
+        _infrequent_indices=[np.array([10**6]), None],
+    )
+
+
+def width_below_zero():
+    """All of the second column is dropped, and its width is subtracted from the first's."""
+    return encoder(
+        _n_features_outs=[5, -4], _drop_idx_after_grouping=np.array([None, 0], dtype=object)
+    )
+
+
+def small_precision():
+    """Scipy reads d × d numbers, whatever the matrix holds: signal 11."""
+    model = EllipticEnvelope(random_state=0).fit(X)
+    model.precision_ = np.eye(1)
     return model
 
 
-def few_columns():
-    model = OneHotEncoder().fit(np.arange(5.0)[:, None])
-    model._n_features_outs = [1]
+def no_neighbours():
+    """Signal 8."""
+    model = KNeighborsClassifier(3, algorithm="brute", metric="manhattan").fit(X, Y)
+    model._fit_X, model._y, model.n_samples_fit_ = X[:0], np.zeros(0, dtype=np.intp), 0
     return model
 
 
-def unsorted_categories():
-    model = OneHotEncoder().fit(np.arange(5.0)[:, None])
-    model.categories_ = [np.array([4.0, 3.0, 2.0, 1.0, 0.0])]
+def labels_of_uncounted_rows():
+    """The check of neighbours was chosen by this attribute, and left out with it: signal 11."""
+    model = strange_labels()
+    del model.n_samples_fit_
     return model
+
+
+def boosting_by_position():
+    """Frames are selected by position: one column, and trees that read the others."""
+    frame = pd.DataFrame(np.column_stack([np.arange(60) % 4, X]), columns=list("abcd"))
+    model = HistGradientBoostingClassifier(
+        max_iter=2, min_samples_leaf=2, categorical_features=[0]
+    ).fit(frame, Y)
+    model._preprocessor._transformer_to_input_indices["numerical"] = [1]
+    return model
+
+
+def shared_child():
+    """Two parents of a node: scikit-learn takes the depth by the last, and writes beyond it."""
+    model = DecisionTreeClassifier(max_depth=3).fit(X, Y)
+    return with_tree(model, lambda nodes: nodes["left_child"].__setitem__(0, 2))
+
+
+def depth_that_is_too_small():
+    model = DecisionTreeClassifier(max_depth=3).fit(X, np.arange(60) % 2)
+    return with_tree(model, lambda _: None, max_depth=1)
+
+
+def with_tree(model, change, **facts):
+    state = model.tree_.__getstate__() | facts
+    change(state["nodes"])
+    model.tree_.__setstate__(state)
+    return model
+
+
+def boosted_shared_child():
+    model = HistGradientBoostingClassifier(max_iter=1, min_samples_leaf=2).fit(X, Y)
+    model._predictors[0][0].nodes["left"][0] = 2
+    return model
+
+
+def loose_bins():
+    """Thresholds of no column: signal 11 in the step of a pipeline."""
+    model = HistGradientBoostingClassifier(max_iter=1).fit(X, Y)
+    model._bin_mapper.bin_thresholds_ = []
+    return make_pipeline(model._bin_mapper, GaussianMixture())
+
+
+def loose_tree():
+    """`Tree.predict` reads the column that a node names, of rows of any width."""
+    tree = DecisionTreeClassifier().fit(X, Y).tree_
+    return ScoreFunction(tree, "normal", "predict")
 
 
 def too_few_rows():
@@ -269,10 +346,21 @@ def too_few_rows():
         (decoy_beside_trees, "would set 'tree_' of RandomForestClassifier"),
         (many_support_vectors, "Its SVC holds _n_support"),
         (few_coefficients, "Its OneClassSVM holds _dual_coef_"),
-        (far_indices, "Its csr_matrix holds indices"),
-        (lines_that_run_backwards, "Its csr_matrix holds starts of lines"),
-        (few_columns, "Its OneHotEncoder holds _n_features_outs"),
-        (unsorted_categories, "Its OneHotEncoder holds categories_"),
+        (partial(encoder, _n_features_outs=[1, 1]), "Its OneHotEncoder holds _n_features_outs"),
+        (partial(encoder, _n_features_outs=np.array([5, 1])), "holds _n_features_outs"),
+        (width_below_zero, "Its OneHotEncoder holds _n_features_outs"),
+        (rare_codes, "Its OneHotEncoder holds infrequent categories"),
+        (partial(encoder, _drop_idx_after_grouping=np.array([[0], [0]])), "holds drop_idx_"),
+        (small_precision, "Its EllipticEnvelope holds precision_"),
+        (no_neighbours, "Its KNeighborsClassifier holds _fit_X"),
+        (labels_of_uncounted_rows, "no attribute 'n_samples_fit_'"),
+        (boosting_by_position, "Its HistGradientBoostingClassifier holds _preprocessor"),
+        (shared_child, "Its Tree holds children"),
+        (depth_that_is_too_small, "Its Tree holds levels"),
+        (boosted_shared_child, "Its TreePredictor holds children"),
+        (loose_bins, r"Pipeline\.steps holds a _BinMapper"),
+        (lambda: loose_bins()[0], "The file holds a _BinMapper"),
+        (loose_tree, r"ScoreFunction\.scorer holds a Tree"),
         (too_few_rows, "Its LocalOutlierFactor holds _fit_X"),
     ],
 )
@@ -285,6 +373,52 @@ def test_forged_parts_of_scikit_learn_are_refused_by_name(make, words, path):
         forge(forged, path)
     with pytest.raises(ValueError, match=words):
         load(path)
+
+
+NUMBERS = [True, False], [1, 1], [2.0, 1.0], [np.nan, 1.0], [1j, 0j], [1.0, np.nan, np.nan]
+
+
+@cases("categories", [*NUMBERS, np.array([2, 1], "m8[s]"), np.array([2, 1], "M8[s]"), [[0, 1]]])
+def test_numbers_among_categories_ascend(categories, path):
+    """They are found by bisection, which gave column 2 of 2."""
+    forge(encoder(categories_=[np.array(categories), np.zeros(1)]), path)
+    with pytest.raises(ValueError, match="Its OneHotEncoder holds categories_"):
+        load(path)
+
+
+@cases(
+    "categories",
+    [np.array(["1.0", "0.0"]), np.array(["b", "a"], object), np.array([1.0, 0.0], object)],
+)
+def test_no_number_is_found_among_texts_or_objects(categories, path):
+    """They may have any order: numbers, which would be found by bisection, raise an error."""
+    forge(encoder(categories_=[categories] * 2, _n_features_outs=[2, 2]), path)
+    with pytest.raises(TypeError):
+        load(path).transform(np.zeros((1, 2)))
+
+
+def test_compiled_parts_have_one_owner_each():
+    held = {
+        attribute: {kind.name for kind in loadable_classes().values() if attribute in kind.fitted}
+        for attribute in OWNERS
+    }
+    trees = {"DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier"}
+    assert held == {
+        "tree_": trees | {"ExtraTreeRegressor"},
+        "trees_": {"ColumnForest"},
+        "_predictors": {"HistGradientBoostingClassifier"},
+        "_bin_mapper": {"HistGradientBoostingClassifier"},
+    }
+
+
+def test_columns_of_a_forest_are_those_of_its_trees(path):
+    """What our own detector hands to compiled trees is checked where it is handed over."""
+    model = ColumnForest(4, random_state=0).fit(X)
+    model.inputs_ = [np.zeros(1, dtype=int)] * len(model.trees_)
+    model.trees_ = ColumnForest(4, random_state=0).fit(np.tile(X, 40)).trees_[: len(model.inputs_)]
+    save(model, path)
+    with pytest.raises(ValueError, match="grown on other columns"):
+        load(path).score_samples(X)
 
 
 # ------------------------------------------------------------------------ size, devices, growing
@@ -332,8 +466,43 @@ def test_a_manifest_has_an_end(path):
     write_members(path, {"manifest.json": lists})
     with pytest.raises(ValueError, match="manifest is larger"):
         load(path)
+    write_members(path, {"manifest.json": lists[: 3 * 2**20 + 200]})
+    with pytest.raises(ValueError, match=r"manifest holds 1,048,\d+ lists"):
+        load(path)
     with pytest.raises(TypeError, match="Store long lists as NumPy arrays"):
         save([["some text"] * 3_000_000], path)
+
+
+def of_two_names(members):
+    """One name for a reader that stops at a zero byte, another for one that does not."""
+    return {**members, "0.npy\0": members["0.npy"]}, lambda content: content
+
+
+def encrypted(members):
+    return members, lambda content: content.replace(
+        b"PK\x01\x02\x14\x03\x14\0\0", b"PK\x01\x02\x14\x03\x14\0\1"
+    )
+
+
+def of_fewer_bytes(members):
+    """The directory declares less than there is."""
+    size = len(members["0.npy"])
+    old, new = (struct.pack("<2L", size, each) for each in (size, size - 8))
+    return members, lambda content: content.replace(old, new)
+
+
+@cases("change", [of_two_names, encrypted, of_fewer_bytes])
+def test_odd_archives_are_refused(change, path):
+    save(np.arange(3.0), path)
+    members, changed = change(members_of(path.read_bytes()))
+    with warnings.catch_warnings(action="ignore"):  # of the writer, about equal names
+        write_members(path, members)
+    body = path.read_bytes()[:-SEAL_SIZE]
+    assert change is of_two_names or changed(body) != body
+    path.write_bytes(changed(body))
+    seal(path)
+    with pytest.raises(ValueError, match=r"is refused|is damaged"):
+        load(path)
 
 
 # ------------------------------------------------------------------------- digest and signature

@@ -296,3 +296,46 @@ def test_what_cannot_be_used_is_told():
     with pytest.raises(ValueError, match=r"pvalues must lie in \[0, 1\]"):
         stream.update([0.1, 1.5])
     assert stream.n_rows_ == 0
+
+
+def state_of(stream):
+    return {name: np.array(value).tolist() for name, value in vars(stream).items()}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_interrupted_update_leaves_the_stream_unchanged(method, monkeypatch):
+    stream = OnlineDiscoveries(0.1, method)
+    stream.update(np.linspace(1e-5, 1, 100))
+    before = state_of(stream)
+    within = {"batch-bh": "_decide_batch_bh", "lond": "_decide_lond"}.get(method, "_decide_page")
+    original, calls = getattr(OnlineDiscoveries, within), []
+
+    def interrupted(*arguments):
+        found = original(*arguments)
+        calls.append(found)
+        if len(calls) == (3 if within == "_decide_page" else 1):
+            raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr(OnlineDiscoveries, within, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        stream.update(np.linspace(1e-6, 1, 300))
+    assert state_of(stream) == before
+
+
+FORGED = [None, -1, 2**62, 10**30, 0.5, nan, "text", [], {}, np.array(["a"]), np.full(5, nan)]
+COUNTS = ["n_rows_", "n_batches_", "n_discoveries_", "clock_"]
+ARRAYS = ["excess_", "committed_", "invested_", "earned_", "marks_", "clocks_"]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", [*COUNTS, *ARRAYS])
+def test_damaged_state_is_refused_in_a_sentence(name):
+    for method in METHODS:
+        for value in FORGED:
+            stream = OnlineDiscoveries(0.1, method)
+            stream.update(np.linspace(1e-5, 1, 100))
+            setattr(stream, name, value)
+            with pytest.raises(ValueError, match=r"is damaged.*Restore its file from a copy, or"):
+                stream.update([1e-6, 0.4])
+            assert getattr(stream, name) is value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
 from shlex import quote as in_shell
@@ -57,10 +58,10 @@ def fit(
     silent = as_json or console.is_quiet(ctx, quiet)
     check_there(train)
     check_writable(model, [train])
-    secret = None if key is None else key.read_bytes()
+    secret = console.read_key(key)
     with console.remarks(silent) as remarks, console.phases(silent) as phases:
         phases.begin(f"Reading {console.called(train)}")
-        names = check_fit_options(p, false_alarm_rate, confidence, detectors)
+        names = check_fit_options(p, false_alarm_rate, confidence, detectors, jobs)
         # Late, for it takes seconds: the line above stands by then.
         from lpfuse.ensemble.summary import outcome
         from lpfuse_cli.fitting import fit_table
@@ -80,24 +81,25 @@ def fit(
             phases.begin("Fitting")
 
         phases.begin("Preparing columns")
-        fitted = fit_table(
-            frame,
-            label=label,
-            normal=normal,
-            anomaly=anomaly,
-            detectors=names,
-            p=p,
-            false_alarm_rate=false_alarm_rate,
-            confidence=confidence,
-            features=features or (),
-            drop=drop or (),
-            categories=categories or (),
-            kinds=options.parse_kinds(kinds),
-            random_state=seed,
-            n_jobs=jobs,
-            progress=phases.progress,
-            show_notes=show_notes,
-        )
+        with nullcontext() if jobs == 1 else console.exit_on_signals():
+            fitted = fit_table(
+                frame,
+                label=label,
+                normal=normal,
+                anomaly=anomaly,
+                detectors=names,
+                p=p,
+                false_alarm_rate=false_alarm_rate,
+                confidence=confidence,
+                features=features or (),
+                drop=drop or (),
+                categories=categories or (),
+                kinds=options.parse_kinds(kinds),
+                random_state=seed,
+                n_jobs=jobs,
+                progress=phases.progress,
+                show_notes=show_notes,
+            )
         made = how_prepared(fitted)
         made.told, made.format = (*drawn, *made.told), told
         phases.begin(f"Writing {console.called(model)}")
@@ -212,7 +214,7 @@ def fuse(
 
     silent = as_json or out == options.STANDARD or console.is_quiet(ctx, quiet)
     _check_targets(scores, out, model, as_json)
-    secret = None if key is None else key.read_bytes()
+    secret = console.read_key(key)
 
     def show_notes(notes: list[str]) -> None:
         if not silent:
@@ -353,7 +355,7 @@ def score(
         from lpfuse_cli.tables import check_table_target
 
         check_table_target(out, [model, data])
-        secret = None if key is None else key.read_bytes()
+        secret = console.read_key(key)
         loaded = load_model(model, trust or (), key=secret)
         began = monotonic()
         phases.begin(f"Scoring {console.called(data)}")
@@ -463,7 +465,7 @@ def report(
         from lpfuse_cli.report import summarise, write_report
         from lpfuse_cli.scoring import load_detector, model_errors
 
-        loaded = load_detector(model, trust or (), key, "A report")
+        loaded = load_detector(model, trust or (), console.read_key(key), "A report")
         told = table.format()
         rows: tuple[Any, ...] = ()
         kept, files = None, {"model": model.name}
@@ -557,7 +559,7 @@ def card(
         from lpfuse_cli.report import write_card
         from lpfuse_cli.scoring import load_detector, model_errors
 
-        loaded = load_detector(model, trust or (), key, "A card")
+        loaded = load_detector(model, trust or (), console.read_key(key), "A card")
         phases.begin(f"Judging the training rows, writing {console.called(out)}")
         with model_errors(model, "put on a card"), write_errors(out.name):
             write_card(loaded, out, title=title or f"Model card of {model.name}", use=use)
@@ -605,7 +607,7 @@ def ask(
     silent = as_json or console.is_quiet(ctx, quiet)
     check_writable(out, [model, data])
     with console.remarks(silent) as remarks:
-        loaded = load_detector(model, trust or (), key, "A question")
+        loaded = load_detector(model, trust or (), console.read_key(key), "A question")
         told = table.format()
         made = loaded.preparation_
         frame = read_table(data, format=told if made is None else told | made.format)
@@ -659,8 +661,9 @@ def teach(
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_writable(out, [model, answers])
+    secret = console.read_key(key)
     with console.remarks(silent) as remarks:
-        loaded = load_detector(model, trust or (), key, "Teaching")
+        loaded = load_detector(model, trust or (), secret, "Teaching")
         told = table.format()
         found = read_answers(answers, told)
         before = _weights(loaded)
@@ -670,7 +673,7 @@ def teach(
             asked = bool((found.chances == found.chances).any())
             audit = loaded.audit_answers() if asked else None
     with write_errors(out.name):
-        loaded.save(out, **({} if key is None else {"key": key.read_bytes()}))
+        loaded.save(out, key=secret)
     after, n_normal = _weights(loaded), int((found.y > 0).sum())
     counts = {"normal": n_normal, "anomalies": len(found.y) - n_normal, "left_out": found.undecided}
     if as_json:
@@ -744,8 +747,9 @@ def recalibrate(
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_writable(out, [model, data])
+    secret = console.read_key(key)
     with console.remarks(silent) as remarks:
-        loaded = load_detector(model, trust or (), key, "Recalibrating")
+        loaded = load_detector(model, trust or (), secret, "Recalibrating")
         told = table.format()
         made = loaded.preparation_
         frame = read_table(data, format=told if made is None else told | made.format)
@@ -757,7 +761,7 @@ def recalibrate(
                 later = f"threshold, p-values and scale are those of {len(rows):,} later rows"
                 made.told = (*made.told, f"Recalibrated: {later}.")
     with write_errors(out.name):
-        loaded.save(out, **({} if key is None else {"key": key.read_bytes()}))
+        loaded.save(out, key=secret)
     n = len(loaded.calibration_)
     promise = calibration_promise(n, loaded.false_alarm_rate, loaded.confidence).sentence()
     if as_json:

@@ -13,6 +13,7 @@ import ast
 import json
 import re
 import shlex
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,7 +21,7 @@ from contextlib import contextmanager
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Thread, current_thread, main_thread
 from time import monotonic
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
@@ -219,7 +220,8 @@ Formulas = Annotated[
     ),
 ]
 Processes = Annotated[
-    int, typer.Option("--jobs", "-j", min=-1, metavar=INT, help="Processes; -1: all cores.")
+    int,
+    typer.Option("--jobs", "-j", min=-1, max=1000, metavar=INT, help="Processes; -1: all cores."),
 ]
 ChunkRows = Annotated[int, typer.Option(min=1, metavar=INT, help="Rows at a time.")]
 Chunks = Annotated[
@@ -360,14 +362,48 @@ def check_there(*tables: Any, model: Any = None) -> None:
                 raise FileNotFoundError(missing_file_message(path))
 
 
+LEAST_KEY, MOST_KEY = 16, 2**20  # bytes; `lpfuse.save` takes no shorter one
+
+
+def read_key(path: Path | None) -> bytes | None:
+    """Read the secret that signs models; None without a file.
+
+    Parameters
+    ----------
+    path : Path or None
+        The value of the option.
+    """
+    from lpfuse._format import quote
+
+    if path is None:
+        return None
+    check_there(path)
+    path = path.expanduser()
+    if not path.is_file():  # a pipe would wait for its writer, and some devices have no end
+        raise ValueError(f"--key must name a file, but {quote(str(path))} is none. Name another.")
+    with path.open("rb") as file:
+        secret = file.read(MOST_KEY + 1)
+    if not LEAST_KEY <= len(secret) <= MOST_KEY:
+        count = f"more than {MOST_KEY:,}" if len(secret) > MOST_KEY else f"{len(secret):,}"
+        raise ValueError(
+            f"--key must name a file of {LEAST_KEY} to {MOST_KEY:,} random bytes, but "
+            f"{quote(str(path))} has {count}. Make one: head -c 32 /dev/urandom > FILE"
+        )
+    return secret
+
+
 def check_fit_options(
-    p: str, false_alarm_rate: float, confidence: float | None = None, detectors: str | None = None
+    p: str,
+    false_alarm_rate: float,
+    confidence: float | None = None,
+    detectors: str | None = None,
+    jobs: int = 1,
 ) -> Any:
     """Refuse values of options that no table makes right; the detectors, as the library takes them.
 
     Parameters
     ----------
-    p, false_alarm_rate, confidence, detectors
+    p, false_alarm_rate, confidence, detectors, jobs
         As the options of these names.
     """
     from lpfuse._validation.params import (
@@ -377,6 +413,8 @@ def check_fit_options(
         parse_detector_names,
     )
 
+    if jobs == 0:
+        raise ValueError("--jobs must be at least 1, or -1 for all cores; got 0.")
     check_norm(p)
     check_false_alarm_rate(false_alarm_rate)
     check_confidence(confidence)
@@ -389,16 +427,20 @@ def check_fit_options(
 
 # Parameters of the API, and of commands, that mean the same under two names.
 SYNONYMS = {"random_state": "seed", "n_jobs": "jobs", "trusted": "trust", "high": "direction"}
-# What the API calls by a method, and the command line by a command.
-METHODS = {"FusedDetector.save": "`lpfuse fit`"}
+# What the API says with a method or a value of Python, and the command line otherwise.
+WORDINGS = {
+    "FusedDetector.save": "`lpfuse fit`",
+    ", or None.": ", or leave the option out.",
+    "Decide, or answer 0.": 'Decide, or answer "don\'t know".',
+}
 _TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _ARGUMENT = re.compile(
     # What a user wrote comes in quotes, and stays as it is; an apostrophe has a letter before it.
     rf"(?<!\w)(?:{_TEXT})"
-    # name= and a text, a list of texts, a column and its kind, a placeholder in capitals, a number,
-    # or nothing
+    # name= and a text, a list of texts, a column and its kind, a placeholder in capitals, a number
+    # (infinity is a call), or nothing
     rf"|(?<![\w-])([a-z]\w*)=({_TEXT}|\[(?:{_TEXT})(?:, (?:{_TEXT}))*\]"
-    rf"|\{{(?:{_TEXT}): (?:{_TEXT})\}}|[A-Z]+\b|[\d.]+\b|)"
+    rf"|\{{(?:{_TEXT}): (?:{_TEXT})\}}|[A-Z]+\b|[\d.]+\b|float\((?:{_TEXT})\)|)"
 )
 _SUBJECT = re.compile(r"(?:^|(?<=[.:] ))([a-z]\w*)(?= must )")  # "p must be …", as checks write
 
@@ -434,6 +476,8 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
     "Leave it out: --drop 'the site' --drop when, or say --normal ok."
     >>> in_options("p must be at least 1.", options), in_options("Pass trusted=['a.B'].", options)
     ('--p must be at least 1.', 'Pass --trust a.B.')
+    >>> in_options('Use p=1 or p=float("inf").', options)
+    'Use --p 1 or --p inf.'
     >>> in_options("There is no column 'a drop=b'; keep= is not known.", options)
     "There is no column 'a drop=b'; keep= is not known."
     """
@@ -443,6 +487,7 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
         if name is None:
             return match[0]
         value = match[2] if match.re is _ARGUMENT else ""
+        value = value.removeprefix("float(").removesuffix(")")
         if value[:1] in {"'", '"', "[", "{"}:
             values = ast.literal_eval(value)
             values = [f"{k}={v}" for k, v in values.items()] if value[0] == "{" else values
@@ -451,8 +496,8 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
         return f"{name} {value}".rstrip()
 
     text = _ARGUMENT.sub(option, _SUBJECT.sub(option, text))
-    for method, called in METHODS.items():
-        text = text.replace(method, called)
+    for words, said in WORDINGS.items():
+        text = text.replace(words, said)
     return text
 
 
@@ -822,7 +867,9 @@ Norm = Annotated[
         "--p", metavar="auto|FLOAT", help="Norm of the weights: 1 trusts few detectors, inf all."
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, metavar="INT", help="Seed of all that is random.")]
+Seed = Annotated[
+    int, typer.Option(min=0, max=2**32 - 1, metavar="INT", help="Seed of all that is random.")
+]
 
 
 def root_options(
@@ -856,6 +903,29 @@ def is_quiet(ctx: typer.Context, quiet: bool) -> bool:
 
 
 # ----------------------------------------------------------------------------------------- errors
+
+
+@contextmanager
+def exit_on_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise SystemExit, so that worker processes end with the command.
+
+    By default they end this process alone; the others would wait for work for minutes. Signals that
+    somebody else deals with are left alone, and so are all outside the main thread.
+    """
+
+    def leave(number: int, _: Any) -> None:
+        raise SystemExit(128 + number)
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    ours = [each for each in numbers if signal.getsignal(each) is signal.SIG_DFL]
+    ours = ours if current_thread() is main_thread() else []
+    for each in ours:
+        signal.signal(each, leave)
+    try:
+        yield
+    finally:
+        for each in ours:
+            signal.signal(each, signal.SIG_DFL)
 
 
 COMMAND = "lpfuse.command"  # the key of the command that runs, in the context's memory

@@ -74,12 +74,11 @@ def load_model(
     return model
 
 
-def load_detector(path: Path, trusted: Iterable[str], key: Path | None, use: str) -> Any:
+def load_detector(path: Path, trusted: Iterable[str], key: bytes | None, use: str) -> Any:
     """Load a `FusedDetector`; refuse anything else."""
-    secret = None if key is None else key.read_bytes()
     path = path.expanduser()
     if path.is_file():
-        model = load(path, trusted, key=secret)
+        model = load(path, trusted, key=key)
         if not isinstance(model, FusedDetector):
             raise ValueError(
                 f"{path} holds {type(model).__name__}. {use} needs a fused detector, of "
@@ -88,7 +87,7 @@ def load_detector(path: Path, trusted: Iterable[str], key: Path | None, use: str
         check_is_fitted(model)
         if model.preparation_ is None:
             return model
-    return load_model(path, trusted, key=secret)
+    return load_model(path, trusted, key=key)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from io import StringIO
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
@@ -326,7 +327,22 @@ def read_csv(content: bytes, format: TableFormat = PLAIN) -> polars.DataFrame:
     texts = pl.all().str.strip_chars()
     cells = pl.when(texts.is_in(MISSING)).then(None).otherwise(texts)
     frame = frame.with_columns(cells.name.keep())
-    return frame.rename({name: name.strip() for name in names})
+    found = _unescaped(content[: end or None], frame.columns, format)
+    return frame.rename({name: each.strip() for name, each in zip(names, found, strict=True)})
+
+
+def _unescaped(header: bytes, names: list[str], format: TableFormat) -> list[str]:
+    """Return the names of a header; polars leaves doubled quotes in them, though not in cells."""
+    sign = _sign(format)
+    if sign * 2 not in header or not sign:
+        return names
+    separator, lines = str(format.separator), StringIO(header.decode(), newline="\n")
+    reader = csv.reader(lines, delimiter=separator, quotechar=sign.decode(), strict=True)
+    try:
+        found = next(reader)
+    except csv.Error:  # quotes within cells: as polars reads them
+        return names
+    return found if len(found) == len(names) else names
 
 
 def _sign(format: TableFormat) -> bytes:
@@ -374,13 +390,16 @@ class CsvFile(TableFile):
         head = self._head(file, head_bytes)
         self.decoder = Decoder(plain(name), format.encoding, head)
         self.blocks = self._decoded(file, head)
-        start = trimmed(next(self.blocks, b""))
-        start, told = separator_hint(start, format)
-        self.format = found_format(start[:head_bytes].decode(errors="replace"), told)
-        self.records = self._records(itertools.chain([start], self.blocks))
-        self.header = next(self.records, b"")
-        with read_errors(name, "CSV"):
-            self.columns = read_csv(self.header, self.format).columns
+        start, found = b"", None
+        for block in itertools.chain(self.blocks, [b""]):
+            self._check_length(start := start + block)
+            with read_errors(name, "CSV"):
+                found = read_header(start, format, final=not block)
+            if found is not None:
+                break
+        assert found is not None  # the last block is final
+        self.header, self.columns, rest, self.format = found
+        self.records = self._records(itertools.chain([rest], self.blocks))
 
     def chunks(self, rows: int) -> Iterator[Chunk]:
         """All rows, so many at a time."""
@@ -453,26 +472,64 @@ class CsvFile(TableFile):
             block = following
 
     def _records(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the header, then blocks of whole records."""
-        header = rest = b""
-        sign = _sign(self.format)
+        """Yield blocks of whole records."""
+        rest = b""
         for block in blocks:
             rest += block
-            if not header:
-                rest = trimmed(rest)
-                header, rest = _split_at(rest, first_record_end(rest, sign))
-                if header:
-                    yield header
-            whole, rest = _split_at(rest, last_record_end(rest, sign)) if header else (b"", rest)
+            end = last_record_end(rest, _sign(self.format))
+            whole, rest = rest[:end], rest[end:]
             if whole:
                 yield whole
-            if len(rest) > self.longest_record:
-                raise ValueError(
-                    f"{plain(self.name)} could not be read as CSV: a row is longer than "
-                    f"{self.longest_record >> 20} MiB. Look for a quote that is never closed."
-                )
+            self._check_length(rest)
         if rest:
             yield rest
+
+    def _check_length(self, record: bytes) -> None:
+        if len(record) > self.longest_record:
+            raise ValueError(
+                f"{plain(self.name)} could not be read as CSV: a row is longer than "
+                f"{self.longest_record >> 20} MiB. Look for a quote that is never closed."
+            )
+
+
+def read_header(
+    start: bytes, format: TableFormat, encoding: str = "utf-8", *, final: bool = False
+) -> tuple[bytes, list[str], bytes, TableFormat] | None:
+    r"""Find how a CSV file is written, and read its header.
+
+    Parameters
+    ----------
+    start : bytes
+        How the file begins.
+    format : TableFormat
+        What is settled already.
+    encoding : str, default="utf-8"
+        Of these bytes.
+    final : bool, default=False
+        Whether there are no more: a header needs no line end then.
+
+    Returns
+    -------
+    record, columns, rest, format : bytes, list of str, bytes, TableFormat
+        The header in UTF-8, the names in it, what follows as it came, and how the file is written;
+        None where the header is not complete.
+
+    Examples
+    --------
+    >>> read_header(b'"a ""wide"" pipe";b\n1;2\n', TableFormat())[1]
+    ['a "wide" pipe', 'b']
+    """
+    rest, told = separator_hint(trimmed(start), format)
+    told = found_format(rest[:HEAD_BYTES].decode(encoding, "replace"), told)
+    end = first_record_end(rest, _sign(told)) or (len(rest) if final else 0)
+    if not (end or final):
+        return None
+    try:
+        record = rest[:end].decode(encoding).encode().rstrip(b"\r\n") + b"\n"
+    except UnicodeDecodeError as error:
+        reason = f"its header holds bytes that are not {encoding.upper()}"
+        raise polars_module().exceptions.ComputeError(reason) from error
+    return record, read_csv(record, told).columns, rest[end:], told
 
 
 def separator_hint(start: bytes, format: TableFormat) -> tuple[bytes, TableFormat]:
@@ -508,10 +565,6 @@ def last_record_end(data: bytes, quote_sign: bytes = b'"') -> int:
 
 def _count(data: bytes, quote_sign: bytes, start: int, end: int) -> int:
     return data.count(quote_sign, start, end) if quote_sign else 0
-
-
-def _split_at(data: bytes, end: int) -> tuple[bytes, bytes]:
-    return data[:end], data[end:]
 
 
 def rechunk(frames: Iterable[polars.DataFrame], rows: int) -> Iterator[polars.DataFrame]:

@@ -250,11 +250,12 @@ def twice(table):
         (lambda table: table.drop("flow"), "lack 1 column that the model was trained on: 'flow'"),
         (lambda table: table.with_columns(answer=pl.lit("don't know")), "nothing to learn"),
         (lambda table: table[:0], "nothing to learn"),
-        (first_to("chance", "0"), "a chance must lie above 0"),
-        (first_to("chance", "2"), "a chance must lie above 0 and be 1 at most"),
+        (first_to("chance", "0"), "a chance must lie between 1e-18 and 1"),
+        (first_to("chance", "2"), "a chance must lie between 1e-18 and 1"),
+        (first_to("chance", "1e-320"), "a chance must lie between 1e-18 and 1"),
         (first_to("answer", "maybe"), "row 1 holds 'maybe'"),
         (first_to("flow", "much"), "Column 'flow' must hold numbers; row 1 holds 'much'"),
-        (twice, "ontradict"),
+        (twice, 'Decide, or answer "don\'t know".'),
     ],
 )
 def test_answers_that_cannot_be_learnt_from_write_nothing(stored, tmp_path, change, words):

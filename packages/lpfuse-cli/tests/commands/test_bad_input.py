@@ -1,5 +1,6 @@
 """Whatever goes wrong: one sentence with a remedy, an exit code, nothing lost or half-written."""
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -127,7 +128,10 @@ def test_tables_that_are_none(folder, name, told):
         (["good.csv", "--detectors", "svmm"], "There is no detector 'svmm'"),
         (["good.csv", "--detectors", "pyod:ECODE"], "PyOD has no detector 'ECODE'"),
         (["good.csv", "--detectors", "gmm,gmm"], "'gmm' occurs twice"),
-        (["good.csv", "--p", "0.5"], "p must be in [1, inf], got 0.5."),
+        (["good.csv", "--p", "0.5"], "p must be in [1, inf], got 0.5. Use --p 1 for"),
+        (["good.csv", "--p", "-1"], "for the sparsest weights and --p inf for the most even"),
+        (["good.csv", "--confidence", "1"], "ten, or leave the option out."),
+        (["good.csv", "--jobs", "0"], "--jobs must be at least 1, or -1 for all cores; got 0."),
         (["good.csv", "--p", "high"], "--p must be \"auto\" or a number in [1, inf], got 'high'"),
         (["good.csv", "--false-alarm-rate", "5"], "write 0.05 for 5 %"),
         (["good.csv", "--drop", "bars"], "There is no column 'bars'. Did you mean 'bar'?"),
@@ -199,7 +203,7 @@ def test_an_unwritable_folder(folder, monkeypatch, command):
     def denied(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("tempfile.mkdtemp", denied)
+    monkeypatch.setattr("lpfuse._files.TemporaryFile", denied)
     first = ["m.lpfuse"] if command == "score" else []
     told = complaint(command, *first, "good.csv", "-o", "new.csv")
     assert re.search(r"Nothing can be written to '.*': Permission denied\. Name another", told)
@@ -280,3 +284,62 @@ def test_no_file_whatever_it_holds_ends_in_a_traceback(folder, content):
     assert (
         "lack" in (told := complaint("score", "m.lpfuse", "any.csv", *SCORE)) or "any.csv" in told
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nowhere.key", "There is no file 'nowhere.key'. Check its path."),
+        (
+            "empty.csv",
+            "--key must name a file of 16 to 1,048,576 random bytes, but 'empty.csv' has",
+        ),
+        ("blank.csv", "'blank.csv' has 4. Make one: head -c 32 /dev/urandom > FILE"),
+        ("large.key", "'large.key' has more than 1,048,576."),
+        ("folder.csv", "--key must name a file, but 'folder.csv' is none."),
+        ("pipe", "--key must name a file, but 'pipe' is none."),
+        ("/dev/zero", "--key must name a file, but '/dev/zero' is none."),
+    ],
+)
+def test_keys_that_are_none_are_refused_before_any_work(folder, name, told):
+    (folder / "large.key").write_bytes(bytes(2**20 + 1))
+    os.mkfifo(folder / "pipe")
+    for command in (
+        ["fit", "good.csv", *FIT],
+        ["score", "m.lpfuse", "good.csv", *SCORE],
+        ["card", "m.lpfuse"],
+        ["teach", "m.lpfuse", "good.csv", "-o", "new.lpfuse"],
+        ["recalibrate", "m.lpfuse", "good.csv", "-o", "new.lpfuse"],
+    ):
+        assert told in complaint(*command, "--key", name)
+
+
+class PowerCut(BaseException):
+    """Nothing may catch it and go on."""
+
+
+@pytest.mark.parametrize("call", ["open", "fsync", "chmod", "replace"])
+@pytest.mark.parametrize("command", ["teach", "recalibrate"])
+def test_model_stays_whole_wherever_a_command_ends(folder, monkeypatch, command, call):
+    frame = pumps(40).select("bar", "flow", "kind")
+    answers = pl.Series("answer", ["normal"] * 30 + ["anomaly"] * 10)
+    asked = frame.select(answers, pl.lit(0.5).alias("chance"), pl.all())
+    write(asked, folder / "rows.csv")
+    Path("new.lpfuse").write_bytes(b"old")
+    before, made = contents(folder), []
+    original = getattr(os, call)
+
+    def cut(path, *arguments, **options):
+        if call == "open" and not str(path).endswith(".tmp"):
+            return original(path, *arguments, **options)
+        made.extend(path.name for path in folder.glob("*.tmp"))
+        raise PowerCut
+
+    arguments = [command, "m.lpfuse", "rows.csv", "-o", "new.lpfuse"]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, cut)
+        with pytest.raises(PowerCut):
+            CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert contents(folder) == before
+    assert len(made) == (call != "open")
+    assert CliRunner().invoke(app, arguments).exit_code == 0

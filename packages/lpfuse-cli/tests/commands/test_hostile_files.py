@@ -13,6 +13,7 @@ import sys
 import time
 import zipfile
 import zlib
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -307,6 +308,30 @@ def test_a_signal_while_scoring_leaves_nothing_behind(model, rows, tmp_path, num
     assert process.returncode == 128 + number
     assert [path.name for path in folder.iterdir()] == [out.name]
     assert out.read_bytes() == b"old"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_workers_of_a_fit_end_with_it(tmp_path, number):
+    rows = write(pumps(3000), tmp_path / "rows.csv")
+    out = tmp_path / "m.lpfuse"
+    out.write_bytes(b"old")
+    fit = command("fit", rows, "-o", out, "-j", "2", "--drop", "state", start_new_session=True)
+    children = Path(f"/proc/{fit.pid}/task/{fit.pid}/children")
+    with fit:
+        while fit.poll() is None and len(children.read_text().split()) < 3:
+            time.sleep(0.05)
+        fit.send_signal(number)
+        fit.wait(60)
+    assert fit.returncode == 128 + number
+    assert out.read_bytes() == b"old"
+    for _ in range(100):  # the tracker of joblib's resources tidies up, and ends last
+        try:
+            os.killpg(fit.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    pytest.fail("workers are left")
 
 
 def test_a_stream_without_lines_is_given_up():

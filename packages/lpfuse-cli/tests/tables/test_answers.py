@@ -97,7 +97,7 @@ def test_whole_numbers_and_truths_come_back():
     assert found["b"][1] is None
 
 
-@given(st.floats(0, 1, exclude_min=True))
+@given(st.floats(1e-18, 1))  # lower ones are refused
 def test_chances_come_back_to_the_last_bit(chance):
     content = exported(pl.DataFrame({"a": ["x"]}), ["normal"], [chance], [7])
     assert read_back(content).chances.tolist() == [chance]
@@ -142,10 +142,12 @@ def test_words_as_a_spreadsheet_may_have_left_them():
         ("answer,chance,a\nyes,1,2\n", "'normal', 'anomaly' or \"don't know\"; row 1 holds 'yes'"),
         (
             "answer,chance,a\nnormal,0,2\n",
-            "a chance must lie above 0 and be 1 at most; row 1 holds",
+            "a chance must lie between 1e-18 and 1; row 1 holds",
         ),
-        ("answer,chance,a\nnormal,1.5,2\n", "be 1 at most; row 1 holds '1.5'"),
-        ("answer,chance,a\nnormal,-0.5,2\n", "above 0"),
+        ("answer,chance,a\nnormal,1.5,2\n", "1e-18 and 1; row 1 holds '1.5'"),
+        ("answer,chance,a\nnormal,-0.5,2\n", "between 1e-18"),
+        ("answer,chance,a\nnormal,1e-320,2\n", "row 1 holds '1e-320'"),
+        ("answer,chance,a,'a'\nnormal,1,2,3\n", "answers.csv: two columns are called 'a'. Export"),
         ("answer,chance,a\nnormal,half,2\n", "must hold numbers; row 1 holds 'half'"),
         ("answer,chance,a\ndon't know,1,2\n", r"says of no row .* \(1 row without an answer\)"),
         ("answer,chance,a\n", r"\(0 rows without an answer\)"),
@@ -155,6 +157,11 @@ def test_words_as_a_spreadsheet_may_have_left_them():
 def test_a_file_that_is_none_is_refused_in_a_sentence(content, words):
     with pytest.raises(ValueError, match=words):
         read_back(content)
+
+
+def test_escapes_of_no_text_stay_as_they_are():
+    found = read_back("answer,chance,a\nnormal,1,'\\ud800'\nanomaly,1,'\\u0041'\n")
+    assert found.rows["a"].to_list() == ["'\\ud800'", "A"]
 
 
 def test_rows_without_a_value_are_empty():

@@ -1,5 +1,6 @@
 """Files as people have them: separators, quotes, encodings, decimal signs, spreadsheets."""
 
+import csv
 import io
 import sys
 import zipfile
@@ -16,6 +17,7 @@ from lpfuse.frames import TableFormat
 from lpfuse.frames.cells import plain_numbers, without_unit
 from lpfuse.frames.formats import SEPARATORS
 from lpfuse_cli.tables import CsvFile, Decoder, read_sample, read_table
+from lpfuse_cli.watch.batches import CsvText
 
 
 def table(tmp_path, content, name="mine.csv", **told):
@@ -53,6 +55,37 @@ def test_one_column_has_no_separator(tmp_path):
 
 def test_a_first_line_may_tell_the_separator(tmp_path):
     assert table(tmp_path, b"sep=;\r\na;b\r\n1;2\r\n")[0].rows() == [("1", "2")]
+
+
+NAMES = st.lists(
+    st.text('ab", ;\né', min_size=1).map(str.strip).filter(bool), min_size=1, unique=True
+)
+
+
+@given(NAMES)
+def test_names_are_those_that_the_csv_module_wrote(names):
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerow(names)
+    content = file.getvalue().encode() + b",".join([b"1"] * len(names)) + b"\n"
+    told = TableFormat(",", ".", "utf-8", '"')
+    assert CsvFile("t", io.BytesIO(content), None, told).columns == names
+    text = CsvText(told, 1000, "t")
+    text.add(content)
+    assert text.take(1).load().frame.columns == names
+
+
+def test_doubled_quotes_of_names_agree_with_parquet(tmp_path):
+    frame = pl.DataFrame({'a "wide" pipe': [1, 2], '"': [3, 4], "b": [5, 6]})
+    frame.write_csv(tmp_path / "t.csv")
+    frame.write_parquet(tmp_path / "t.parquet")
+    found = [read_table(tmp_path / name).columns for name in ("t.csv", "t.parquet")]
+    assert found == [frame.columns, frame.columns]
+
+
+@pytest.mark.parametrize("header", ['a ""x"" y,b', '""a,b'])
+def test_quotes_within_names_stay(tmp_path, header):
+    plain = pl.read_csv(f"{header}\n1,2\n".encode()).columns
+    assert table(tmp_path, f"{header}\n1,2\n".encode())[0].columns == plain
 
 
 def test_the_separator_can_be_told(tmp_path):

@@ -130,7 +130,7 @@ def test_a_folder_without_permission_is_refused_at_once(tmp_path, monkeypatch):
     def denied(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("tempfile.mkdtemp", denied)
+    monkeypatch.setattr("lpfuse._files.TemporaryFile", denied)
     with pytest.raises(PermissionError, match=r"Nothing can be written to .*: Permission denied\."):
         check_writable(tmp_path / "a.csv")
 

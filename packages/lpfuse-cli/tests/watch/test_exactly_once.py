@@ -1,5 +1,6 @@
 """No row is lost and none is judged twice, wherever the process ends."""
 
+import errno
 import os
 import random
 import shutil
@@ -21,7 +22,7 @@ class PowerCut(BaseException):
     """Nothing may catch it and go on."""
 
 
-def cutting_power(monkeypatch, at):
+def cutting_power(monkeypatch, at, error=PowerCut):
     """Let the k-th call of the system that makes things last fail; how many there were."""
     calls = 0
 
@@ -30,7 +31,7 @@ def cutting_power(monkeypatch, at):
             nonlocal calls
             calls += 1
             if calls == at:
-                raise PowerCut
+                raise error
             return action(*arguments, **options)
 
         return call
@@ -99,6 +100,21 @@ def test_power_cut_at_any_call_changes_no_output(model, tmp_path, monkeypatch, k
         assert not left, at
         shutil.rmtree(folder)
     assert cuts > 10
+
+
+@pytest.mark.parametrize("out", ["v.csv", "v/"])
+@pytest.mark.parametrize("at", [2, 5, 8])
+def test_full_disk_changes_no_byte_of_the_output(model, tmp_path, monkeypatch, at, out):
+    source = make_source(tmp_path, "file")
+    for name in ("whole", "full"):
+        (tmp_path / name).mkdir()
+    watch(model, source, f"{tmp_path}/whole/{out}", **SMALL)
+    with monkeypatch.context() as patch:
+        cutting_power(patch, at, OSError(errno.ENOSPC, "No space left on device"))
+        with pytest.raises(OSError, match=r"No space left on device\. Free disk space, then start"):
+            watch(model, source, f"{tmp_path}/full/{out}", **SMALL)
+    watch(model, source, f"{tmp_path}/full/{out}", **SMALL)
+    assert outputs(tmp_path / "full", out) == outputs(tmp_path / "whole", out)
 
 
 DIRT = ["1.0", "P,1.0,2.0,a,b", "P,one,2.0,a", "P,\udcff,2.0,a", 'P,1.0,"2.0,a', ",,,"]

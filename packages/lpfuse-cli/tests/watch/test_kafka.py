@@ -87,6 +87,16 @@ def test_bad_message_is_noted_alone(model, tmp_path, producer):
     check(pl.read_csv(tmp_path / "v.csv"), model, frame)
 
 
+def test_long_message_is_noted_alone(model, tmp_path, producer):
+    frame = rows(20)
+    long = json.dumps(frame.to_dicts()[0] | {"more": "x" * 2000}).encode()
+    send(producer, [*as_json(frame[:10]), long, *as_json(frame[10:])])
+    settings = {"once": True, "keep": ["serial"], "max_record_bytes": 1000}
+    found = watch(model, producer.address, tmp_path / "v.csv", **settings)
+    assert (found.rows, found.notes) == (21, {"broken line": 1})
+    check(pl.read_csv(tmp_path / "v.csv"), model, frame)
+
+
 def test_messages_as_lines_of_csv(model, tmp_path, producer):
     frame = rows(20)
     send(producer, [*frame.write_csv(include_header=False).encode().splitlines(), b"1,2", b'"'])

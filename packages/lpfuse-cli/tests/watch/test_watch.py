@@ -18,6 +18,7 @@ from helpers.streams import rows
 from lpfuse_cli.app import app
 from lpfuse_cli.fitting import fit_table
 from lpfuse_cli.scoring import load_model, score_file
+from lpfuse_cli.tables import read_table
 from lpfuse_cli.watch import run, sources, watch
 
 ONCE = {"once": True, "jobs": 2}
@@ -183,14 +184,18 @@ BROKEN = {
     "1.0": "broken line",
     "P,1.0,2.0,a,b": "broken line",
     'P,1.0,"2.0,a': "broken line",
-    "P,\udcff,2.0,a": "broken line",
+    "Q,\udc81,2.0,a": "broken line",
+    "P,é\udcff,2.0,a": "broken line",
+    "P,\udcff,2.0,a": "cell that is no number or date",
     "P,one,2.0,a": "cell that is no number or date",
     "P,inf,2.0,a": "cell that is no number or date",
     ",,,": "row without any value",
 }
 
 
-@pytest.mark.parametrize(("line", "place"), list(zip(BROKEN, [0, 7, 19, 0, 7, 19, 0], strict=True)))
+@pytest.mark.parametrize(
+    ("line", "place"), list(zip(BROKEN, [0, 7, 19, 0, 7, 0, 7, 19, 0], strict=True))
+)
 def test_bad_row_is_noted_alone(model, tmp_path, line, place):
     frame, source = rows(20), tmp_path / "rows.csv"
     header, *lines = frame.write_csv().splitlines()
@@ -208,6 +213,56 @@ def test_bad_row_is_noted_alone(model, tmp_path, line, place):
     assert verdicts["row"].to_list() == [k for k in range(1, 26) if k != place + 1]
     same(verdicts, scored(model, pl.concat([frame, frame[:4]]), tmp_path))
     assert BROKEN[line] in (tmp_path / "s.html").read_text()
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "input"])
+def test_long_record_is_noted_alone(model, tmp_path, monkeypatch, kind):
+    frame, source = rows(20), tmp_path / "rows"
+    source.mkdir()
+    header, *lines = frame.write_csv().encode().splitlines()
+    lines[10:10] = [b"x" * 3000, b'P,"' + b"y" * 3000]
+    (source / "rows.csv").write_bytes(b"\n".join([header, *lines, b""]))
+    monkeypatch.setattr(sources, "BLOCK", 256)
+    if kind == "input":
+        data = io.BytesIO((source / "rows.csv").read_bytes())
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(data))
+    name = {"file": source / "rows.csv", "folder": source, "input": "-"}[kind]
+    settings = {"max_record_bytes": 1000, "keep": ["serial"]}
+    if kind == "input":
+        found, verdicts = follow(model, name, tmp_path / "v.csv", **settings)
+    else:  # and a start behind them
+        follow(model, name, tmp_path / "v.csv", rows=12, batch_rows=5, **settings)
+        found, verdicts = follow(model, name, tmp_path / "v.csv", **settings)
+    assert found.notes == {"broken line": 2}
+    assert (found.rows, found.judged) == (22, 20)
+    assert verdicts["serial"].to_list() == frame["serial"].to_list()
+    assert verdicts["row"].to_list() == [*range(1, 11), *range(13, 23)]
+
+
+def test_encoding_is_found_as_by_fit(tmp_path):
+    frame = rows(60).rename({"bar": "Druck (für 1 µm)"})
+    frame.write_csv(tmp_path / "utf-8.csv")
+    text = (tmp_path / "utf-8.csv").read_text(encoding="utf-8")
+    (tmp_path / "windows.csv").write_bytes(text.encode("cp1252"))
+    table = read_table(tmp_path / "windows.csv")
+    assert table.columns == frame.columns
+    fit_table(table.drop("serial"), detectors=["gmm"]).save(tmp_path / "m")
+    for name in ("utf-8.csv", "windows.csv"):
+        out = tmp_path / f"verdicts of {name}"
+        follow(tmp_path / "m", tmp_path / name, out, rows=20)
+        assert follow(tmp_path / "m", tmp_path / name, out)[0].judged == 60
+
+
+def test_encoding_found_in_a_row_stays_after_a_restart(model, tmp_path):
+    source, out = tmp_path / "rows.csv", tmp_path / "v.csv"
+    header, *lines = rows(4).write_csv().splitlines()
+    # The last two bytes are a sign of UTF-8, too.
+    for line, serial in zip(lines, [b"P", b"P\xe4", b"Q", b"\xc3\xa4"], strict=True):
+        with source.open("ab") as file:
+            file.write(b"" if file.tell() else f"{header}\n".encode())
+            file.write(serial + line[6:].encode() + b"\n")
+        _, verdicts = follow(model, source, out, keep=["serial"])
+    assert verdicts["serial"].to_list() == ["P", "P\xe4", "Q", "\xc3\xa4"]
 
 
 def test_unusable_files_of_a_folder_are_noted(model, tmp_path):

@@ -18,7 +18,7 @@ from importlib import import_module
 from importlib.metadata import entry_points, version
 from numbers import Integral, Real
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryFile
 from typing import IO, Any, TypeVar
 from uuid import uuid4
 
@@ -237,23 +237,26 @@ def _remove_on_signals(unfinished: str) -> Iterator[None]:
     os.set_blocking(write_end, False)
 
     def watch() -> None:
-        while number := os.read(numbers, 1):
-            if number[0] in ours:
+        while number := os.read(numbers, 1)[0]:  # 0: the file is complete
+            if number in ours:
                 _remove(unfinished)
-                os._exit(128 + number[0])
-        os.close(numbers)
+                os._exit(128 + number)
 
     before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     for each in ours:
         signal.signal(each, lambda *_: None)
-    threading.Thread(target=watch, daemon=True).start()
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     try:
         yield
     finally:
         for each in ours:
             signal.signal(each, signal.SIG_DFL)
         signal.set_wakeup_fd(before)
-        os.close(write_end)  # which ends the thread
+        os.write(write_end, b"\0")
+        watcher.join()  # a signal that came before still ends the process
+        os.close(numbers)
+        os.close(write_end)
 
 
 def _remove(unfinished: str) -> None:
@@ -285,9 +288,9 @@ def check_writable(path: str | Path, sources: Iterable[str | Path] = ()) -> None
         if path.exists() and source.exists() and path.samefile(source):
             raise ValueError(f"{quote(str(path))} is read, so it cannot be written. Name another.")
     try:
-        # Permissions are not enough: the disk may be full or read-only.
-        with TemporaryDirectory(dir=folder, prefix="."):
-            pass
+        # Permissions are not enough: the disk may be full or read-only. The file has no name where
+        # the system allows it, so that nothing is left when the process is killed here.
+        TemporaryFile(dir=folder, prefix=".").close()
     except OSError as error:
         reason = f"Nothing can be written to {quote(str(folder))}: {error.strerror}."
         raise type(error)(f"{reason} Name another folder, or ask for access to it.") from error
@@ -320,6 +323,25 @@ def write_errors(name: str, *kinds: type[Exception]) -> Iterator[None]:
         raise WriteError(
             f"{plain(name)} could not be written: {reason}. No partial file is left; free disk "
             "space, or choose another folder, and try again."
+        ) from error
+
+
+@contextmanager
+def state_errors(owner: Any) -> Iterator[None]:
+    """Convert errors that the state of an object causes, which may be from a file.
+
+    Parameters
+    ----------
+    owner : object
+        Whose state it is.
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"The state of this {type(owner).__name__} is damaged, or does not fit what it was "
+            f"given ({type(error).__name__}: {error!s:.200}). Restore its file from a copy, or "
+            "begin a new one."
         ) from error
 
 

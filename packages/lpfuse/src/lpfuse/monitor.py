@@ -16,8 +16,10 @@ change, so that a change after a long calm stretch is found nearly as fast as an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log10
 from typing import Any, Literal, NamedTuple, Self
@@ -30,7 +32,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host
-from lpfuse._files import ANY, saved_as
+from lpfuse._files import ANY, saved_as, state_errors
 from lpfuse._format import quote
 from lpfuse._validation.params import check_count, check_share, listed
 from lpfuse._validation.tables import check_table, column_names
@@ -483,7 +485,7 @@ class Evidence:
         return found
 
     def _bet(self, block: Host, log_laws: Host, log_null: Host, n: int) -> None:
-        log_recent = (block * np.log(self._recent_laws())).sum(axis=1)
+        log_recent = (block * np.log(self.recent_laws())).sum(axis=1)
         gains = np.column_stack([log_laws, log_recent]) - log_null[:, None]
         placed = _not_placed(self.n_rows) - _not_placed(self.n_rows + n)
         new = np.append((1 - ON_RECENT) * self.alternatives.stakes, ON_RECENT) * placed
@@ -495,13 +497,10 @@ class Evidence:
         self.counts = self.counts + block
         self.n_rows += n
 
-    def _recent_laws(self) -> Host:
+    def recent_laws(self) -> Host:
+        """Return the distribution of recent rows of each stream, shrunk to the reference."""
         laws = self.recent + TRUST * self.gaps / self.gaps.sum()
         return laws / laws.sum(axis=1, keepdims=True)
-
-    def recent_law(self, stream: int) -> Host:
-        """Return the distribution of recent rows of a stream, shrunk to the reference."""
-        return self._recent_laws()[stream]
 
     @property
     def log_values(self) -> Host:
@@ -631,23 +630,15 @@ class StreamHistory:
     def with_blocks(self, blocks: Host, rows: NDArray[np.int64], gaps: Host) -> StreamHistory:
         """Append the counts of further blocks, of shape (blocks, J, B)."""
         scores = normal_scores(gaps)
-        added = StreamHistory(rows, blocks @ scores, blocks @ scores**2)
-        return self.append(added)
+        return self.append(StreamHistory(rows, blocks @ scores, blocks @ scores**2))
 
     def append(self, other: StreamHistory) -> StreamHistory:
         """Append a history of later rows."""
-        found = StreamHistory(
-            np.concatenate([self.rows, other.rows]),
-            np.concatenate([self.sums, other.sums]),
-            np.concatenate([self.squares, other.squares]),
-        )
-        while len(found.rows) > REMEMBERED:
-            found = found._merge_pairs()
-        return found
-
-    def _merge_pairs(self) -> StreamHistory:
-        """Merge neighbouring blocks in pairs, from the first on."""
-        return StreamHistory(*(_sum_pairs(each) for each in (self.rows, self.sums, self.squares)))
+        names = ("rows", "sums", "squares")
+        held = [np.concatenate([getattr(self, name), getattr(other, name)]) for name in names]
+        while len(held[0]) > REMEMBERED:  # merge neighbours, from the first on
+            held = [_sum_pairs(each) for each in held]
+        return StreamHistory(*held)
 
     def latest(self) -> tuple[Host, Host]:
         """Return mean and standard deviation of the latest rows, at least a fiftieth of all."""
@@ -722,7 +713,7 @@ class Bet:
     @classmethod
     def on(cls, names: list[str], first: int, gaps: Host, share: float, part: Part = "all") -> Bet:
         """Bet on streams from `first` on."""
-        strange = _strange_bins(gaps)
+        strange = max(1, int(np.searchsorted(np.cumsum(gaps), TAIL_SHARE * gaps.sum() + 0.5)))
         some = _bins_of(gaps, part, strange)
         laws = {"all": Alternatives.of_values, "tail": Alternatives.of_tail,
                 "body": Alternatives.of_body}[part](some)  # fmt: skip
@@ -748,7 +739,7 @@ class Bet:
         if what != RECENT or self.part == "body":
             return what, since
         usual = self.evidence.gaps / self.evidence.gaps.sum()
-        recent = self.evidence.recent_law(stream)
+        recent = self.evidence.recent_laws()[stream]
         inside = np.zeros(len(usual), dtype=bool)
         inside[self.strange : -1 if self.part == "all" else None] = True
         if self.part == "all":
@@ -759,10 +750,6 @@ class Bet:
         if within > MIDDLE * gain.sum():
             return what, since
         return ("more extremes" if share < before else "fewer extremes"), since
-
-
-def _strange_bins(gaps: Host) -> int:
-    return max(1, int(np.searchsorted(np.cumsum(gaps), TAIL_SHARE * gaps.sum() + 0.5)))
 
 
 def _bins_of(counts: Host, part: Part, strange: int) -> Host:
@@ -817,6 +804,10 @@ class WatchedStreams:
     def count(self, values: Host, first_row: int, rows: NDArray[np.int64]) -> Host:
         """Count rows by bin, shape (blocks, J, B), without a change of state."""
         return count_blocks(self.bins.places(values, first_row), len(self.bins.gaps), rows)
+
+    def copy(self) -> WatchedStreams:
+        """Return streams whose updates do not affect these; arrays are never changed in place."""
+        return replace(self, bets=[replace(b, evidence=copy(b.evidence)) for b in self.bets])
 
     def update(
         self, blocks: Host, rows: NDArray[np.int64], level: float, start: int
@@ -1076,22 +1067,21 @@ class DriftMonitor:
         if check_count("first_rows", self.first_rows) < FEWEST:
             raise ValueError(f"first_rows must be at least {FEWEST}, got {self.first_rows}.")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        found = reference_of(fused, reference, column_names)
+        found, detectors = reference_of(fused, reference, column_names), fused.detector_names_
+        # None without a reference of columns, and before there is one of scores.
+        columns = scores = None
+        if found.columns is not None:
+            columns = WatchedStreams.columns(found.columns, found.names, seed)
+        if found.scores is not None:
+            scores = WatchedStreams.scores(found.scores, list(detectors), seed + 1)
         self.seed_ = seed
         self.positions_, self.column_names_ = found.positions, found.names
-        self.detector_names_ = list(fused.detector_names_)
-        self.preparation_ = fused.preparation_
+        self.detector_names_, self.preparation_ = list(detectors), fused.preparation_
         self.n_features_in_ = fused.n_features_in_
         self.n_rows_ = 0
         self.drifts_: list[Drift] = []
-        # None without a reference of columns, and before there is one of scores.
-        self.columns_: WatchedStreams | None = None
-        self.scores_: WatchedStreams | None = None
-        self.first_scores_ = np.empty((0, 1 + len(self.detector_names_)))
-        if found.columns is not None:
-            self.columns_ = WatchedStreams.columns(found.columns, found.names, seed)
-        if found.scores is not None:
-            self.scores_ = WatchedStreams.scores(found.scores, self.detector_names_, seed + 1)
+        self.columns_, self.scores_ = columns, scores
+        self.first_scores_ = np.empty((0, 1 + len(detectors)))
         return self
 
     # ------------------------------------------------------------------------- rows, one by one
@@ -1136,10 +1126,11 @@ class DriftMonitor:
         scores = np.column_stack([verdicts.scores, verdicts.detector_scores])
         values = self._column_values(X, len(scores))
         rows = block_sizes(len(scores))
-        columns = None if self.columns_ is None else self.columns_.count(values, start, rows)
-        if self.scores_ is None:
-            return StreamCounts(rows, columns, None, scores)
-        return StreamCounts(rows, columns, self.scores_.count(scores, start, rows), None)
+        with state_errors(self):
+            columns = None if self.columns_ is None else self.columns_.count(values, start, rows)
+            if self.scores_ is None:
+                return StreamCounts(rows, columns, None, scores)
+            return StreamCounts(rows, columns, self.scores_.count(scores, start, rows), None)
 
     def update_counts(self, counts: StreamCounts) -> DriftStatus:
         """Update by the counts of the next rows, in their order.
@@ -1154,6 +1145,23 @@ class DriftMonitor:
         DriftStatus
             Summary of all rows so far.
         """
+        with self._copied() as after:
+            after._add(counts)
+        return self.status_
+
+    @contextmanager
+    def _copied(self) -> Iterator[Self]:
+        """Yield a copy that replaces the state at the end, unless an error or a signal comes."""
+        after = copy(self)
+        with state_errors(self):
+            after.drifts_ = list(self.drifts_)
+            after.columns_ = self.columns_ and self.columns_.copy()
+            after.scores_ = self.scores_ and self.scores_.copy()
+            yield after
+        _ = after.status_  # raises where the state is damaged
+        vars(self).update(vars(after))
+
+    def _add(self, counts: StreamCounts) -> None:
         rows, start = counts.rows, self.n_rows_
         found = []
         if self.columns_ is not None and counts.columns is not None:
@@ -1169,7 +1177,6 @@ class DriftMonitor:
             found += self.scores_.update(blocks, rows, self.level, start)
         self._declare(found)
         self.n_rows_ += int(counts.rows.sum())
-        return self.status_
 
     @property
     def status_(self) -> DriftStatus:
@@ -1177,12 +1184,17 @@ class DriftMonitor:
         evidence: dict[str, float] = {}
         shifts: dict[str, float] = {}
         spreads: dict[str, float] = {}
-        for streams in filter(None, (self.scores_, self.columns_)):
-            evidence |= streams.evidence
-            mean, deviation = streams.history.latest()
-            shifts |= dict(zip(streams.names, mean.tolist(), strict=True))
-            spreads |= dict(zip(streams.names, deviation.tolist(), strict=True))
-        waiting = 0 if self.scores_ is not None else self.first_rows - len(self.first_scores_)
+        with state_errors(self):
+            for streams in filter(None, (self.scores_, self.columns_)):
+                evidence |= streams.evidence
+                mean, deviation = streams.history.latest()
+                shifts |= dict(zip(streams.names, mean.tolist(), strict=True))
+                spreads |= dict(zip(streams.names, deviation.tolist(), strict=True))
+            waiting = 0 if self.scores_ is not None else self.first_rows - len(self.first_scores_)
+            check_share("level", self.level, of="the streams that do not change")
+            rows = [self.n_rows_, *(n for d in self.drifts_ for n in (d.since, d.declared))]
+            if np.array(rows).dtype.kind != "i" or not np.isfinite([*evidence.values()]).all():
+                raise ArithmeticError("rows must be integers, and evidence finite")
         return DriftStatus(
             self.n_rows_, self.level, list(self.drifts_), evidence, shifts, spreads, waiting
         )
@@ -1213,19 +1225,20 @@ class DriftMonitor:
         That is weaker than `count` on the workers and `update_counts` in one place, which lose
         nothing.
         """
-        pairs = [(self.columns_, other.columns_), (self.scores_, other.scores_)]
-        if not all(_same_reference(one, two) for one, two in pairs):
+        both = [(self.columns_, other.columns_), (self.scores_, other.scores_)]
+        if not all(_same_reference(one, two) for one, two in both):
             raise ValueError(
                 "Only monitors with the same reference can be merged. Fit both to one detector "
                 "with held-out rows, or with the same reference."
             )
         n = self.n_rows_ + other.n_rows_
         found = list(other.drifts_)
-        for one, two in pairs:
-            if one is not None and two is not None:
-                found += one.merge(two, self.level, n)
-        self._declare(found)
-        self.n_rows_ = n
+        with self._copied() as after:
+            for one, two in ((after.columns_, other.columns_), (after.scores_, other.scores_)):
+                if one is not None and two is not None:
+                    found += one.merge(two, self.level, n)
+            after._declare(found)
+            after.n_rows_ = n
         return self
 
     def _after_first_rows(self, scores: Host) -> Host:

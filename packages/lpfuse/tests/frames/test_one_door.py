@@ -129,7 +129,7 @@ def test_an_estimator_like_others():
 def test_what_is_refused():
     with pytest.raises(ValueError, match="There is no column 'baar'"):
         made().fit(pumps(), columns={"baar": "drop"})
-    with pytest.raises(ValueError, match="The table has no rows"):
+    with pytest.raises(ValueError, match="need at least one row"):
         made().fit(pumps()[:0])
     twice = pd.DataFrame(np.ones((5, 2)), columns=["a", "a"])
     with pytest.raises(ValueError, match="'a' occurs twice"):

@@ -15,15 +15,6 @@ from sklearn.ensemble import (
     IsolationForest,
 )
 from sklearn.frozen import FrozenEstimator
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    DotProduct,
-    Matern,
-    RationalQuadratic,
-    WhiteKernel,
-)
 from sklearn.impute import KNNImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.mixture import GaussianMixture
@@ -31,7 +22,6 @@ from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier, LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.random_projection import SparseRandomProjection
 from sklearn.svm import SVC, OneClassSVM
 from sklearn.tree import DecisionTreeClassifier
 
@@ -140,21 +130,14 @@ DETECTORS = {
 # What scikit-learn's own estimators need to be made.
 ARGUMENTS = {
     "estimator": DecisionTreeClassifier(max_depth=2),
-    "k1": RBF(),
-    "k2": ConstantKernel(),
     "test_fold": [0, 1],
     "estimators": [("a", LogisticRegression()), ("b", DecisionTreeClassifier(max_depth=2))],
-    "base_estimator": LogisticRegression(),
     "transformers": [("a", StandardScaler(), [0, 1])],
-    "transformer_list": [("a", StandardScaler())],
     "steps": [("a", StandardScaler()), ("b", LogisticRegression())],
     "param_grid": {"max_depth": [1, 2]},
-    "param_distributions": {"max_depth": [1, 2]},
 }
-KERNEL = Matern() * ConstantKernel() + WhiteKernel() + RationalQuadratic() + DotProduct()
 MADE = {  # that need more than that
     "CalibratedClassifierCV": CalibratedClassifierCV(LogisticRegression(), cv=2),
-    "GaussianProcessRegressor": GaussianProcessRegressor(KERNEL, optimizer=None),
     "FrozenEstimator": FrozenEstimator(StandardScaler().fit(X)),
     "LinearDiscriminantAnalysis": LinearDiscriminantAnalysis(),
 }
@@ -168,7 +151,7 @@ VARIANTS = {  # ways through other compiled code
     "IsolationForest, columns": IsolationForest(n_estimators=2, max_features=2, random_state=0),
     "OneHotEncoder, infrequent": OneHotEncoder(min_frequency=2, handle_unknown="ignore"),
     "OneHotEncoder, drop": OneHotEncoder(drop="first", sparse_output=False),
-    "SparseRandomProjection, dense": SparseRandomProjection(2, density=0.9, random_state=0),
+    "OneHotEncoder, two": OneHotEncoder(handle_unknown="ignore"),
     "HistGradientBoostingClassifier, categories": HistGradientBoostingClassifier(
         max_iter=2, min_samples_leaf=2, categorical_features=[0]
     ),
@@ -177,8 +160,7 @@ VARIANTS = {  # ways through other compiled code
 }
 ODD = {  # that take no rows with labels
     "IsotonicRegression": (X[:, 0], Y),
-    "KernelCenterer": (X @ X.T,),
-    "OneHotEncoder": (X.round(),),
+    "OneHotEncoder": (X.round().clip(0, 1),),
     "HistGradientBoostingClassifier": (np.column_stack([X[:, 0].round() + 9, X[:, 1:]]), Y),
     "GradientBoostingClassifier": (X, np.arange(len(X)) % 3),
     "LabelBinarizer": (Y,),
@@ -270,6 +252,23 @@ def scikit():
             yield name, _made(known.cls)
     for name, estimator in VARIANTS.items():
         yield name, _fitted(estimator)
+
+
+def donors():
+    """Parts that compiled code follows, and estimators that are checked: they go elsewhere."""
+    boosting = _fitted(VARIANTS["HistGradientBoostingClassifier, categories"])
+    yield "_BinMapper", boosting._bin_mapper
+    yield "TreePredictor", boosting._predictors[0][0]
+    yield "Tree", _fitted(DecisionTreeClassifier(max_depth=2)).tree_
+    for estimator in (
+        EllipticEnvelope(random_state=0),
+        GradientBoostingClassifier(n_estimators=2, max_depth=2),
+        IsolationForest(n_estimators=2, random_state=0),
+        VARIANTS["KNeighborsClassifier, brute"],
+        VARIANTS["OneHotEncoder, two"],
+        SVC(),
+    ):
+        yield type(estimator).__name__, _fitted(estimator)
 
 
 def _made(cls):

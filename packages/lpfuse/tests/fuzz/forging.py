@@ -6,7 +6,8 @@ format, so what he writes is whole: a checksum is no obstacle to him.
 
 import copy
 import itertools
-from functools import partial
+import json
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 
@@ -14,7 +15,9 @@ import numpy as np
 from numpy.lib import format as npy
 
 from fuzz.accidents import damaged, special
-from fuzz.archives import LEFT_OUT, npy_of
+from fuzz.archives import LEFT_OUT, archived, npy_of
+from fuzz.corpus import donors
+from lpfuse.io.writing import Encoder
 
 BAIT = "bait"  # a folder beside the file, such as a cache of joblib would be
 PATHS = (BAIT, "/etc/passwd", "/dev/zero", "file:///etc/passwd", "http://127.0.0.1:9/x")
@@ -47,10 +50,14 @@ def sum_of(changes):
     return Change(changes[0].file, kept, members)
 
 
-def forgeries(file, limit, accidents=True, seed=0):
-    """At most `limit` of each kind: words, and a function that writes the file at a path."""
+def forgeries(file, limit, accidents=True, names=(), seed=0):
+    """At most `limit` of each kind: words, and a function that writes the file at a path.
+
+    `names` are the only kinds, or none of them: all.
+    """
     rng = np.random.default_rng(seed)
-    for kind in (special, damaged, *KINDS) if accidents else KINDS:
+    kinds = (special, damaged, *KINDS) if accidents else KINDS
+    for kind in (kind for kind in kinds if not names or kind.__name__ in names):
         found = list(kind(file))
         chosen = range(len(found))
         if len(found) > limit:
@@ -123,6 +130,8 @@ def changed_arrays(array):
     yield "columns of Fortran", np.asfortranarray(array)
     if array.dtype.kind in "biuf":
         yield "complex", array.astype(complex)
+        for dtype in ("bool", "complex", "m8[s]", "U3"):
+            yield f"reversed {dtype}", _cast(np.atleast_1d(array)[::-1], dtype)
         for dtype in ("f4", "f8", "i4", "i8", "u1", "bool", ">f8", "U3", "S2"):
             if array.dtype != dtype:
                 yield dtype, _cast(array, dtype)
@@ -168,6 +177,116 @@ def swapped(file):
             yield f"{a} and {b}", Change(file, members=other)
 
 
+def emptied(file):
+    """Each list, tuple, dictionary or array of objects without its items, or without the last."""
+    for k, described in enumerate(file.manifest["objects"]):
+        for kind, items in described.items():
+            if kind in ("list", "tuple", "dict") and items:
+                for kept in ([], items[:-1], items[::-1]):
+                    place = "objects", k, kind
+                    yield f"{_told(place)}: {len(kept)} items", _manifest(file, (place, kept))
+
+
+def misplaced(file):
+    """Parts of other models where an object was, whole or with an empty list, and functions."""
+    places = [place for place in file.places() if _is_reference(file.at(place), place)]
+    places = [("root",), *(place for place in places if _is_object(file, file.at(place)))]
+    for place, (words, graft) in itertools.product(places, parts()):
+        name = "/".join(map(str, place))
+        yield f"{name} = {words}", partial(_grafted, file, place, graft)
+    for place in itertools.chain(*_gaps_and_texts(file)):
+        function = [{"function": "abs"}], {}
+        yield f"{_told(place)} = a function", partial(_grafted, file, place, function)
+
+
+def rewired(file):
+    """Each tree with a child of a node shared with another, or grown to one deeper than it says."""
+    for k, described in enumerate(file.manifest["objects"]):
+        kind = next(iter(described))
+        if kind in ("tree", "predictor"):
+            names, [at] = described[kind][0], described[kind][4 if kind == "tree" else 1]
+            member = file.at(("objects", at, "array"))
+            table = npy.read_array(BytesIO(file.members[member]))
+            left, right = ("left_child", "right_child") if kind == "tree" else ("left", "right")
+            columns = [names.index(left), names.index(right)]
+            for node, column in zip(*np.nonzero(table[:, columns] > 0), strict=True):
+                for other in range(node + 1, len(table)):
+                    changed = table.copy()
+                    changed[node, columns[column]] = other
+                    words = f"object {k}: node {other} below {node}"
+                    yield words, _member(file, member, changed)
+            if kind == "tree":
+                grown, depth = ladder(table[0], names)
+                change = _member(file, member, grown)
+                change.changes = ((("objects", k, "tree", 3), depth),)
+                for k_th in range(20):  # as likely as all others together
+                    yield f"object {k}: a ladder, {k_th}", change
+
+
+def ladder(row, names, length=2000, depth=11):
+    """A graph with a path of `length` nodes, in which the last parent of each is near the root."""
+    heap, count = 2**depth - 1, 2**depth + 2 * length + 2
+    table = np.tile(row, (count, 1))
+    children = np.full((count, 2), -1)
+    path = 1 + heap + 2 * np.arange(length)  # each before the node that is near the root
+    children[0] = path[0], 1
+    below = 2 * np.arange(heap)[:, None] + [1, 2]
+    ends = path[np.clip(below - heap, 0, length - 1)] + 1
+    children[1 : heap + 1] = np.where(below < heap, 1 + below, ends)
+    children[path[:-1], 0], children[path[:-1], 1] = path[1:], count - 1
+    children[path[:-1] + 1] = path[1:, None]
+    children[path[-1]] = children[path[-1] + 1] = count - 2, count - 1
+    inner = children[:, 0] >= 0
+    told = np.ones(count, dtype=int)  # as scikit-learn counts: the last parent wins
+    for node in np.flatnonzero(inner):
+        told[children[node]] = told[node] + 1
+    for column, name in enumerate(("left_child", "right_child")):
+        table[:, names.index(name)] = children[:, column]
+    table[:, names.index("feature")] = np.where(inner, 0, -2)
+    table[:, names.index("threshold")] = np.where(inner, 0, -2)
+    return table, int(told.max()) - 1
+
+
+@cache
+def parts():
+    """Pairs of words and the objects of another model, the last of which is put elsewhere."""
+    found = []
+    for name, model in donors():
+        encoder = Encoder()
+        encoder.value(model, "")
+        members = {key: npy_of(array) for key, array in encoder.members.items()}
+        whole = json.loads(json.dumps(encoder.objects))
+        found.append((name, (whole, members)))
+        for k, described in enumerate(whole):
+            if described.get("list"):
+                fewer = [*whole[:k], {"list": []}, *whole[k + 1 :]]
+                found.append((f"{name} without list {k}", (fewer, members)))
+    return found
+
+
+def _grafted(file, place, graft):
+    """The file with the objects of a part before its own, and the part at a place."""
+    objects, members = graft
+    renamed = [{**each, "array": f"graft{each['array']}"} if "array" in each else each
+               for each in objects]  # fmt: skip
+    manifest = copy.deepcopy(file.manifest)
+    manifest["objects"] = renamed + [_moved(each, 0, len(objects)) for each in manifest["objects"]]
+    manifest["root"] = _moved(manifest["root"], 0, len(objects))
+    part, inner = [len(objects) - 1], manifest
+    first, *way = place
+    if way:
+        inner, first, *way = inner[first], way[0] + len(objects), *way[1:]
+    for key in way:
+        inner, first = inner[first], key
+    inner[first] = part
+    grafted = {f"graft{key}": held for key, held in members.items()}
+    return archived({"manifest.json": json.dumps(manifest), **file.members, **grafted})
+
+
+def _is_object(file, value):
+    return "object" in file.at(("objects", *value))
+
+
 def several(file):
     """Two or three of the others at once: what guards against one may rely on another."""
     rng = np.random.default_rng(len(file.content))
@@ -180,7 +299,8 @@ def several(file):
 
 
 KINDS = (
-    at_once, pairs, values, removed, references, classes, arrays, masked, swapped, several,
+    at_once, pairs, values, removed, references, classes, arrays, masked, swapped, emptied,
+    misplaced, rewired, several,
 )  # fmt: skip
 
 

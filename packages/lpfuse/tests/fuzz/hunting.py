@@ -34,8 +34,11 @@ class Hunt(NamedTuple):
     findings: list  # of Finding
 
 
-def hunt(folder, limit, kind=None, only=None, seconds=20):
-    """Forge `limit` files of each kind out of each model, and use them in another process."""
+def hunt(folder, limit, kind=None, only=None, seconds=20, without=(), forge=()):
+    """Forge `limit` files of each kind out of each model, and use them in another process.
+
+    `without` names checks that are switched off there, `forge` the only kinds of forgeries.
+    """
     folder = Path(folder)
     (folder / BAIT).mkdir()
     write(pumps(5), folder / ROWS)
@@ -48,24 +51,26 @@ def hunt(folder, limit, kind=None, only=None, seconds=20):
             except TypeError:
                 unsaved.append(name)
     findings = []
-    while (begun := run(folder, limit, seconds)) is not None:
-        findings.append(begun)
     outcomes = Counter()
+    while (begun := run(folder, limit, seconds, [*without, *forge])) is not None:
+        findings.append(begun)
+        outcomes["stopped the process"] += 1
     for line in (folder / "done.jsonl").read_text().splitlines():
         model, words, outcome, events = json.loads(line)
         outcomes[outcome.partition(":")[0]] += 1
         if events:
             findings.append(Finding(model, words, events[0]))
-        elif outcome.startswith(("load ", "traceback")):
+        elif outcome.startswith(("load ", "traceback", "out of")):
             findings.append(Finding(model, words, outcome))
         elif words.startswith("honest") and words != f"honest: {outcome}":
             findings.append(Finding(model, words, f"used again: {outcome}"))
     return Hunt(made, unsaved, outcomes, findings)
 
 
-def run(folder, limit, seconds):
+def run(folder, limit, seconds, names=()):
     """One worker, to its end: None if it came through, else what stopped it."""
     command = [sys.executable, "-m", "fuzz.worker", str(folder), str(limit), str(seconds)]
+    command.extend(names)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     begun = folder / "begun"

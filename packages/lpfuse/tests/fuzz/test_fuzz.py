@@ -40,6 +40,24 @@ def test_the_fuzzer_finds_what_an_unsafe_class_does(caught):
         assert told[0].startswith(what)
 
 
+PREVENTED = {  # by a check: a model, a kind of forgery, and what it does where the check is off
+    "owner": ("StandardScaler", "misplaced", "died of signal"),
+    "children": ("DecisionTreeClassifier", "rewired", "died of signal"),
+    "order": ("OneHotEncoder, two", "arrays", "out of range"),
+}
+
+
+@pytest.mark.parametrize("check", PREVENTED)
+@pytest.mark.slow
+def test_the_fuzzer_finds_what_a_check_prevents(check, tmp_path):
+    model, kind, what = PREVENTED[check]
+    for without, is_found in (((), False), ((check,), True)):
+        folder = tmp_path / str(is_found)
+        folder.mkdir()
+        found = hunt(folder, 200, "scikit-learn", [model], without=without, forge=[kind])
+        assert any(each.what.startswith(what) for each in found.findings) == is_found
+
+
 @pytest.mark.slow
 def test_the_fuzzer_counts_what_asks_for_too_much_memory(caught):
     assert caught.outcomes["MemoryError"] >= 1

@@ -1,8 +1,9 @@
 """Loads forged files and uses what they hold, under watch.
 
-``python -m fuzz.worker FOLDER LIMIT SECONDS``: FOLDER holds honest files. What was done is told in
-``done.jsonl``, a line a file; what was begun in ``begun``, so that a crash has a name. A file that
-takes more than SECONDS of the processor's time ends the process.
+``python -m fuzz.worker FOLDER LIMIT SECONDS [NAME ...]``: FOLDER holds honest files. What was done
+is told in ``done.jsonl``, a line a file; what was begun in ``begun``, so that a crash has a name. A
+file that takes more than SECONDS of the processor's time ends the process. A NAME of `CHECKS` is
+switched off: the fuzzer must find what it prevents; one of `forging.KINDS` is forged, others not.
 """
 
 import faulthandler
@@ -21,16 +22,18 @@ from pathlib import Path
 
 import numpy as np
 from click.testing import CliRunner
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from typer.main import get_command
 
 import fuzz.careless  # noqa: F401 (a class that the fuzzer must find unsafe)
 from fuzz.archives import ModelFile
-from fuzz.corpus import NEW, videos
+from fuzz.corpus import NEW, donors, videos
 from fuzz.forging import forgeries
 from fuzz.watching import Watch
 from lpfuse import FusedDetector, load
 from lpfuse._files import register_all
+from lpfuse.io import reading, safety
 from lpfuse_cli.app import app
 from lpfuse_cli.scoring import load_model
 
@@ -40,8 +43,13 @@ WAITING = 30  # times that the processor's time may be spent waiting, on a busy 
 METHODS = (
     "score_samples", "decision_function", "predict", "predict_proba", "predict_log_proba",
     "transform", "inverse_transform", "detector_scores", "contributions", "verdicts", "pvalues",
-    "apply", "kneighbors", "get_feature_names_out", "get_params",
+    "apply", "decision_path", "mahalanobis", "kneighbors", "get_feature_names_out", "get_params",
 )  # fmt: skip
+CHECKS = {
+    "owner": (reading.Decoder, "_check_owner"),
+    "children": (safety, "_check_children"),
+    "order": (safety, "_check_order"),
+}
 APP = get_command(app)  # reads the annotations of the commands, once
 MODEL, ROWS, BEGUN = "model.lpfuse", "rows.csv", Path("begun")
 
@@ -58,7 +66,7 @@ def attempt(path, by_commands=True):
     except Exception as error:
         return f"load raised {type(error).__name__}: {error}"
     told = [_outcome(use) for use in uses(model, path, by_commands)]
-    worst = [each for each in told if each.startswith(("traceback", "MemoryError"))]
+    worst = [each for each in told if each.startswith(("traceback", "MemoryError", "out of"))]
     return (worst + (["used"] if "used" in told else told))[0]
 
 
@@ -102,7 +110,8 @@ def rows_for(model):
         return [(videos(3),)]
     count = model.n_features_in_ if _has(model, "n_features_in_") else None
     widths = {1, NEW.shape[1], *([count] if type(count) is int and 0 < count < 100 else [])}
-    return [(np.resize(NEW, (len(NEW), width)),) for width in widths]
+    tables = [np.resize(NEW, (len(NEW), width)) for width in widths]
+    return [(rows,) for table in tables for rows in (table, (table > 0).astype(float))]
 
 
 def _has(model, name):
@@ -120,10 +129,13 @@ def _outcome(use):
         return "MemoryError"
     except Exception as error:
         return f"failed: {type(error).__name__}"
+    rows_of_columns = sparse.issparse(told) and told.format == "csr" and told.ndim == 2
+    if rows_of_columns and told.nnz and not 0 <= told.indices.max() < told.shape[1]:
+        return "out of range"  # of the columns, which no call on the way has noticed
     return told if isinstance(told, str) else "used"
 
 
-def main(limit, seconds):
+def main(limit, seconds, kinds):
     """Work through the honest files of this folder; go on after what was begun last."""
     faulthandler.enable(open("crash.txt", "w"))  # noqa: SIM115
     warnings.simplefilter("ignore")
@@ -132,6 +144,9 @@ def main(limit, seconds):
     bases = sorted(Path().glob("*.honest"))
     before = [attempt(str(path)) for path in bases]  # imports whatever honest use imports
     attempt(ROWS)  # and a refusal
+    for _, donor in donors():
+        for use in uses(donor, MODEL, by_commands=False):
+            _outcome(use)
     watch = Watch(MODEL, ROWS)
     tell_of_fits(watch)
     limit_memory()
@@ -140,16 +155,22 @@ def main(limit, seconds):
         for base, expected in zip(bases, before, strict=True):
             honest = f"honest: {expected}", partial(shutil.copy, base)
             by_commands = base.stem in ("TableModel", "FusedDetector", "Careless")
-            cases = itertools.chain([honest], forgeries(ModelFile(base), limit, by_commands))
+            cases = itertools.chain([honest], forgeries(ModelFile(base), limit, by_commands, kinds))
             for k, (words, plant) in enumerate(cases):
                 if (base.name, k) <= (last, int(number)):
                     continue
-                BEGUN.write_text(f"{base.name}\t{k}\t{words}")
+                begin(f"{base.name}\t{k}\t{words}")
                 plant(MODEL)
                 with time_limit(seconds), watch.open() as events:
                     outcome = attempt(MODEL, by_commands)
                 clear(MODEL)
                 print(json.dumps([base.stem, words, outcome, events]), file=done, flush=True)
+
+
+def begin(told):
+    """Note what is begun, at once: a process may die of the file before at any time."""
+    Path("begun.new").write_text(told)
+    os.replace("begun.new", BEGUN)
 
 
 @contextmanager
@@ -188,8 +209,10 @@ if __name__ == "__main__":
     os.chdir(sys.argv[1])
     if os.path.lexists(MODEL):
         clear(MODEL)
+    for check in CHECKS.keys() & set(sys.argv[4:]):
+        setattr(*CHECKS[check], lambda *_: None)
     try:
-        main(int(sys.argv[2]), float(sys.argv[3]))
+        main(int(sys.argv[2]), float(sys.argv[3]), set(sys.argv[4:]) - CHECKS.keys())
     except Exception:  # of the fuzzer itself
         traceback.print_exc()
         sys.exit(OWN_MISTAKE)

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 import lpfuse
 from lpfuse import FusedDetector
-from lpfuse.monitor import DriftMonitor
+from lpfuse.monitor import Drift, DriftMonitor, Evidence
 
 
 @pytest.fixture(scope="module")
@@ -222,3 +222,81 @@ def test_invalid_input_raises(fused, rng):
         DriftMonitor(first_rows=5).fit(fused)
     with pytest.raises(ValueError, match="must name 5 columns, got 1"):
         DriftMonitor().fit(fused, column_names=["a"])
+
+
+def saved(monitor, folder):
+    lpfuse.io.save(monitor, folder / "monitor.lpfuse")
+    return (folder / "monitor.lpfuse").read_bytes()
+
+
+@pytest.mark.parametrize("call", [1, 2, 5])
+def test_interrupted_update_leaves_the_monitor_unchanged(fused, rng, tmp_path, monkeypatch, call):
+    monitor, other = DriftMonitor().fit(fused), DriftMonitor().fit(fused)
+    X = rng.normal(size=(400, 5))
+    fed(monitor, fused, X)
+    fed(other, fused, X + 3)
+    before, calls = saved(monitor, tmp_path), []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    verdicts = fused.verdicts(X + 1)
+    for within, action in (
+        ("_bet", lambda: monitor.update(X + 1, verdicts)),
+        ("leading", lambda: monitor.merge(other)),
+        ("before", lambda: monitor.fit(fused, X)),
+    ):
+        original = getattr(Evidence, within)
+        calls.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(Evidence, within, interrupted)
+            if call <= 2 or within == "_bet":
+                with pytest.raises(KeyboardInterrupt):
+                    action()
+        assert saved(monitor, tmp_path) == before
+
+
+FORGED = {
+    "level": [0, -1.0, np.nan, "low", None],
+    "n_rows_": [-1.5, np.nan, "many", 10**30, None],
+    "drifts_": [None, [3], [Drift("column:0", "higher", None, 7)]],
+    "columns_": ["text", 7, [1]],
+    "columns_.bins.edges": [None, np.zeros(4), "text"],
+    "columns_.bins.gaps": [np.array([]), "text", np.full(20, -1.0)],
+    "columns_.history.sums": [np.zeros((2, 9)), None],
+    "columns_.bets": [None, [None], 7],
+    "scores_.bets": [None, ["bet"]],
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("place", FORGED)
+def test_damaged_state_is_refused_in_a_sentence(fused, rng, place):
+    X = rng.normal(size=(150, 5))
+    verdicts = fused.verdicts(X)
+    *parents, name = place.split(".")
+    for value in FORGED[place]:
+        monitor = DriftMonitor().fit(fused)
+        monitor.update(X, verdicts)
+        holder = monitor
+        for parent in parents:
+            holder = getattr(holder, parent)
+        vars(holder)[name] = value
+        with pytest.raises(ValueError, match=r"of this DriftMonitor is damaged.*Restore its file"):
+            monitor.update(X, verdicts)
+        assert vars(holder)[name] is value
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", ["counts", "recent", "log_stakes"])
+def test_evidence_that_is_no_number_is_refused(fused, rng, name):
+    X = rng.normal(size=(150, 5))
+    monitor = DriftMonitor().fit(fused)
+    evidence = monitor.columns_.bets[0].evidence
+    setattr(evidence, name, np.full(getattr(evidence, name).shape, np.nan))
+    with pytest.raises(ValueError, match="evidence finite"):
+        monitor.update(X, fused.verdicts(X))
+    assert monitor.n_rows_ == 0

@@ -1,3 +1,8 @@
+import json
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -159,3 +164,44 @@ def test_open_directions_of_least_squares_stay_near_uniform_weights(kind, p, var
     solution = solve(problem, tol=1e-11)
     nearest = nearest_least_squares_to_uniform(problem, solution.weights)
     np.testing.assert_allclose(solution.weights, nearest, rtol=0, atol=2e-5)
+
+
+# ------------------------------------------------------------------------- compiled and NumPy alike
+
+TIES = """
+import itertools
+import json
+import numpy as np
+from lpfuse.optim import Problem, solve
+found = {}
+for seed in range(3):
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(40) % 3, 1.0, -1.0)
+    far = np.abs(np.round(rng.normal(size=(40, 4)), 1)) + 3.0
+    tables = {
+        "normal rows": (far, None),
+        "equal columns": (far[:, [0, 0, 1, 1]], None),
+        "labelled": (3.0 * y[:, None] + rng.normal(size=(40, 4)) / 2.0, y),
+        "equal rows": (np.repeat(far[:4], 10, axis=0), None),
+    }
+    ways = itertools.product(tables.items(), (1.0, 4 / 3, 2.0, 10.0, np.inf), (0, 1), (0, 1))
+    for (name, (S, labels)), p, positive, shifted in ways:
+        problem = Problem(S, labels, p=p, nonnegative=bool(positive), fit_intercept=bool(shifted))
+        solution = solve(problem)
+        key = f"{name}, seed={seed}, p={p:.3g}, nonnegative={positive}, intercept={shifted}"
+        certificate = solution.certificate
+        found[key] = certificate.status, certificate.primal, solution.weights.tolist()
+print(json.dumps(found))
+"""
+
+
+def test_ties_at_zero_are_broken_alike_in_both_forms():
+    ask = [sys.executable, "-c", TIES]
+    compiled, plain = (
+        json.loads(subprocess.run(ask, capture_output=True, env=env, check=True).stdout)
+        for env in (os.environ | {"LPFUSE_COMPILED": form} for form in ("", "0"))
+    )
+    for case, (status, value, weights) in compiled.items():
+        assert status == plain[case][0] == "optimal", case
+        assert value < 1e-9, case
+        np.testing.assert_allclose(weights, plain[case][2], rtol=0, atol=1e-6, err_msg=case)

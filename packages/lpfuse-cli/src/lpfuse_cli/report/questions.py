@@ -7,6 +7,7 @@ import io
 import json
 import re
 from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 MEANINGS = {"normal": 1.0, "anomaly": -1.0, "don't know": 0.0}
 OWN_COLUMNS = ("row", "answer", "chance")  # of the file, before those of the rows
+LEAST_CHANCE = 1e-18  # of more rows than any table has; weights of lower ones would overflow
 # Texts that would not come back as they are: those in apostrophes, and those with what readers of
 # CSV disagree on, above all in names of columns.
 _PROTECTED = re.compile(r"'.*'|.*[\"\x00-\x1f\x7f].*", re.DOTALL)
@@ -112,7 +114,9 @@ def _unescape(text: str | None) -> str | None:
     if text is None or len(text) < 2 or not text[0] == text[-1] == "'":
         return text
     with suppress(ValueError):
-        return str(json.loads(f'"{text[1:-1]}"'))
+        found = str(json.loads(f'"{text[1:-1]}"'))
+        found.encode()  # half of a surrogate pair is no text
+        return found
     return text
 
 
@@ -192,16 +196,21 @@ def read_answers(path: str | Path, format: TableFormat = OPEN) -> Answers:
             "without an answer), so there is nothing to learn. Answer some questions first."
         )
     chances = numbers_of(table["chance"])
-    wrong = pl.Series((chances <= 0) | (chances > 1))
+    wrong = pl.Series((chances < LEAST_CHANCE) | (chances > 1))
     if wrong.any():
         raise ValueError(
-            f"{name}: a chance must lie above 0 and be 1 at most; "
+            f"{name}: a chance must lie between {LEAST_CHANCE:g} and 1; "
             f"{first_cell(table['chance'], wrong)}. Export the answers again, or leave the cell "
             "empty where a label is from elsewhere."
         )
     rows = table.drop(OWN_COLUMNS, strict=False)
     texts = pl.selectors.string().map_elements(_unescape, return_dtype=pl.String)
-    rows = rows.with_columns(texts).rename({name: str(_unescape(name)) for name in rows.columns})
+    names = {column: str(_unescape(column)) for column in rows.columns}
+    if twice := [meant for meant, count in Counter(names.values()).items() if count > 1]:
+        raise ValueError(
+            f"{name}: two columns are called {quote(twice[0])}. Export the answers again."
+        )
+    rows = rows.with_columns(texts).rename(names)
     return Answers(rows.filter(decided), y[decided], chances[decided], int((~decided).sum()))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,15 +21,13 @@ from lpfuse._format import plain
 from lpfuse.frames import TableFormat
 from lpfuse.frames.cells import polars_module
 from lpfuse_cli.tables import (
-    HEAD_BYTES,
     PACKED,
     UNPACK,
+    Decoder,
     decimals_of,
-    first_record_end,
-    found_format,
     read_csv,
     read_errors,
-    separator_hint,
+    read_header,
     trimmed,
     with_points,
 )
@@ -48,7 +47,10 @@ FORMAT_ROWS = 1_000  # rows that tell decimal commas from points
 # Lines behind an unclosed quote which, each alone, have as many cells as the header: from so many
 # on the quote is taken as a stray one, and breaks its own line only.
 WHOLE_LINES = 3
-MAX_RECORD = 2**20  # bytes of a record in quotes; a longer one has a stray quote
+MAX_RECORD = 2**22  # bytes of a record: a hundred thousand cells of forty
+MAX_WAITING = 2**26  # bytes that wait for more rows; beyond, a batch has fewer rows
+
+NOWHERE = 2**62  # a place behind every text
 
 Numbers = NDArray[np.int64]
 
@@ -124,12 +126,17 @@ class Batch:
 class CsvText:
     """Text of one table, header first: bytes are added at its end, batches taken from its front.
 
+    Of a record longer than `max_record`, the bytes beyond are dropped as they come, and the record
+    is broken: memory does not grow with it.
+
     Parameters
     ----------
-    name : str
-        For messages.
     format : TableFormat
         How it is written, as far as known.
+    max_record : int
+        Bytes of a record at most.
+    name : str
+        For messages.
     row : int
         Rows of the stream before those of this text.
 
@@ -141,20 +148,29 @@ class CsvText:
         Of the header; None before it is complete.
     """
 
-    def __init__(self, name: str, format: TableFormat, row: int = 0) -> None:
+    def __init__(self, format: TableFormat, max_record: int, name: str, row: int = 0) -> None:
         self.name, self.row, self.offset = name, row, 0
-        self.format = replace(format, encoding=format.encoding or "utf-8")
+        self.format, self.max_record = format, max_record
         self.columns: list[str] | None = None
         self.decimal_signs: dict[str, str] | None = None
         self._header = self._data = b""
         self._cut: Cut | None = None
         self._taken = 0  # records of the cut
         self._final = False
+        # Bytes that were dropped from a long record, where they were in `_data`, and whether its
+        # line end is still to come.
+        self._dropped, self._gap, self._in_long = 0, NOWHERE, False
         self._check_readable(b"")
 
     def add(self, data: bytes) -> None:
         """Append the next bytes."""
         self._drop(int(self._cut.ends[self._taken - 1]) if self._cut and self._taken else 0)
+        if self._in_long and data:
+            end = data.find(b"\n")
+            self._in_long = end < 0
+            skipped = len(data) if end < 0 else end
+            self._dropped += skipped
+            data = data[skipped:]
         self._data += data
 
     def end(self) -> None:
@@ -165,12 +181,21 @@ class CsvText:
 
     def set_format(self, position: dict[str, Any]) -> None:
         """Read on in the format of a position, whatever the next rows look like."""
-        self.decimal_signs = position["signs"]
-        self.format = replace(self.format, separator=position["separator"], quote=position["quote"])
+        self.decimal_signs = position.get("signs")
+        known = {name: position[name] for name in ("separator", "quote")}
+        encoding = position.get("encoding", self.format.encoding)
+        self.format = replace(self.format, **known, encoding=encoding)
 
     def _drop(self, length: int) -> None:
-        self._data, self.offset = self._data[length:], self.offset + length
+        self.offset = self._place(length)
+        self._data, self._gap = self._data[length:], self._gap - length
+        if self._gap <= 0:
+            self._dropped, self._gap = 0, NOWHERE
         self._cut, self._taken = None, 0
+
+    def _place(self, length: int) -> int:
+        """Return the place in the text behind so many bytes of `_data`."""
+        return self.offset + length + (self._dropped if length >= self._gap else 0)
 
     def drop_before(self, offset: int) -> bool:
         """Drop bytes before a place; return whether it is reached."""
@@ -179,34 +204,51 @@ class CsvText:
 
     def skip_to(self, offset: int) -> None:
         """Let the next bytes begin at this place."""
-        self._data, self.offset = b"", offset
-        self._cut, self._taken = None, 0
+        self._drop(len(self._data))
+        self.offset = offset
 
     def n_unfinished(self) -> int:
         """Return the number of bytes behind the last whole record."""
         cut = self._records() if self.read_header() else None
-        return len(self._data) - (int(cut.ends[-1]) if cut and len(cut.ends) else 0)
+        end = int(cut.ends[-1]) if cut and len(cut.ends) else 0
+        return self._place(len(self._data)) - self._place(end)
 
     def read_header(self) -> bool:
         """Read the header; return whether it is complete."""
         if self.columns is not None:
             return True
-        start = trimmed(self._data)
+        self._drop(len(self._data) - len(trimmed(self._data)))
+        start = self._data
         if not start:
             return False
         self._check_readable(start)
-        rest, told = separator_hint(start, self.format)
-        told = found_format(rest[:HEAD_BYTES].decode(str(told.encoding), "replace"), told)
-        sign = b"" if told.quote == "none" else str(told.quote).encode()
-        end = first_record_end(rest, sign) or (len(rest) if self._final else 0)
-        if not end:
-            return False
-        self.format = told
-        self._header = _as_utf8(rest[:end], str(told.encoding)).rstrip(b"\r\n") + b"\n"
+        self._find_encoding(start)
         with read_errors(self.name, "CSV"):
-            self.columns = read_csv(self._header, told).columns
-        self._drop(len(self._data) - len(rest) + end)
+            found = read_header(start, self.format, self.encoding, final=self._final)
+        if found is None and len(start) <= self.max_record:
+            return False
+        if found is None or len(found[0]) > self.max_record:
+            raise ValueError(
+                f"{plain(self.name)} could not be read as CSV: its header is longer than "
+                f"{self.max_record:,} bytes. Look for a quote that is never closed."
+            )
+        self._header, self.columns, rest, self.format = found
+        self._drop(len(self._data) - len(rest))
         return True
+
+    @property
+    def encoding(self) -> str:
+        """How the bytes so far are to be decoded."""
+        return self.format.encoding or "utf-8"  # nothing but ASCII as yet
+
+    def _find_encoding(self, text: bytes) -> None:
+        """Decide as `Decoder` does for other commands: by the first sign beyond ASCII."""
+        lines = text if self._final else text[: text.rfind(b"\n") + 1]
+        if self.format.encoding is None and not lines.isascii():
+            decoder = Decoder(self.name, None, b"")
+            with suppress(ValueError):  # what cannot be decoded breaks its own record
+                decoder(lines)
+            self.format = replace(self.format, encoding=decoder.encoding)
 
     def _check_readable(self, start: bytes) -> None:
         if PACKED.match(start):
@@ -224,13 +266,25 @@ class CsvText:
         """Return the number of whole records that were not taken yet."""
         return 0 if not self.read_header() else len(self._records().ends) - self._taken
 
+    def wants_more(self, max_rows: int) -> bool:
+        """Return whether to read on for a batch of so many rows."""
+        is_full = len(self._data) > MAX_WAITING or (self._dropped and not self._in_long)
+        return self.n_available() < max_rows and not is_full
+
     def _records(self) -> Cut:
         if self._cut is None:
+            self._find_encoding(self._data)
             f = self.format
             self._cut = cut_records(
-                self._data, len(self.columns or []), str(f.separator), str(f.quote),
-                str(f.encoding), final=self._final,
+                self._data, len(self.columns or []), str(f.separator), str(f.quote), self.encoding,
+                max_record=self.max_record, final=self._final,
             )  # fmt: skip
+            end = int(self._cut.ends[-1]) if len(self._cut.ends) else 0
+            if not (self._final or self._dropped) and len(self._data) - end > self.max_record:
+                # A line whose end is to come: one byte more than allowed tells that it is long.
+                self._gap, self._in_long = end + self.max_record + 1, True
+                self._dropped = len(self._data) - self._gap
+                self._data = self._data[: self._gap]
         return self._cut
 
     def take(self, max_rows: int) -> Batch | None:
@@ -257,10 +311,11 @@ class CsvText:
         signs = dict(self.decimal_signs or {})
         load = partial(_parse, self._data, spans, numbers[good], self._header, self.format, signs)
         position = {
-            "offset": self.offset + done,
+            "offset": self._place(done),
             "row": self.row,
             "separator": self.format.separator,
             "quote": self.format.quote,
+            "encoding": self.format.encoding,
             "signs": self.decimal_signs,
         }
         if last == len(cut.ends):
@@ -269,7 +324,7 @@ class CsvText:
 
     def _text(self, cut: Cut, place: int) -> str:
         start = int(cut.ends[place - 1]) if place else 0
-        return self._data[start : int(cut.ends[place])].decode(errors="replace").rstrip("\r\n")
+        return _shown(self._data[start : int(cut.ends[place])])
 
     def _find_decimal_signs(self, spans: Any) -> None:
         """Find the decimal signs of the columns in the first rows, once."""
@@ -280,8 +335,13 @@ class CsvText:
                 _, self.decimal_signs = decimals_of(some, self.format)
 
 
-def _as_utf8(content: bytes, encoding: str) -> bytes:
-    return content if encoding == "utf-8" else content.decode(encoding).encode()
+def _as_utf8(content: bytes, encoding: str | None) -> bytes:
+    return content if encoding in (None, "utf-8") else content.decode(str(encoding)).encode()
+
+
+def _shown(record: bytes) -> str:
+    """Return the beginning of a record, for a note."""
+    return record[: 4 * MAX_NOTE].decode(errors="replace").rstrip("\r\n")[:MAX_NOTE]
 
 
 def _parse(
@@ -296,14 +356,13 @@ def _parse(
     else:
         content = b"".join(data[start:end] for start, end in spans)
     try:
-        frame = read_csv(header + _as_utf8(content, str(format.encoding)), format)
+        frame = read_csv(header + _as_utf8(content, format.encoding), format)
         if frame.height != len(spans):
             raise pl.exceptions.ComputeError("quotes within cells")
     except pl.exceptions.PolarsError as error:
         if len(spans) == 1:
             reason = str(error).partition("\n")[0]
-            text = content.decode(errors="replace").rstrip("\r\n")
-            note = Note(BROKEN, int(numbers[0]), f"{reason}: {text}")
+            note = Note(BROKEN, int(numbers[0]), f"{reason}: {_shown(content)}")
             return Rows(read_csv(header, format), numbers[:0], [note])
         half = len(spans) // 2
         parts = [
@@ -343,7 +402,14 @@ class Cut(NamedTuple):
 
 
 def cut_records(
-    data: bytes, cells: int, separator: str, quote: str, encoding: str, *, final: bool = False
+    data: bytes,
+    cells: int,
+    separator: str,
+    quote: str,
+    encoding: str,
+    *,
+    max_record: int = MAX_RECORD,
+    final: bool = False,
 ) -> Cut:
     r"""Find the whole records at the beginning of a text.
 
@@ -355,6 +421,8 @@ def cut_records(
         Cells of every record.
     separator, quote, encoding : str
         How it is written; quote "none": without quotes.
+    max_record : int
+        Bytes of a record at most. A quote that leads to a longer one is a stray one.
     final : bool, default=False
         Whether the text is complete: then a last line needs no line end, and an open quote is
         broken.
@@ -366,14 +434,14 @@ def cut_records(
     ([4, 6, 13], {1: '1 cell, not 2'})
     """
     if quote != "none" and quote.encode() in data:
-        cut = _cut_quoted(data, cells, separator, quote, final)
+        cut = _cut_quoted(data, cells, separator, quote, max_record, final)
     else:
-        cut = _cut_lines(data, cells, separator, final)
+        cut = _cut_lines(data, cells, separator, max_record, final)
     _find_invalid_text(data, cut, encoding)
     return cut
 
 
-def _cut_lines(data: bytes, cells: int, separator: str, final: bool) -> Cut:
+def _cut_lines(data: bytes, cells: int, separator: str, max_record: int, final: bool) -> Cut:
     """Cut text without quotes: every line is a record, and separators are counted at once."""
     codes = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(codes == ord("\n")) + 1
@@ -386,11 +454,17 @@ def _cut_lines(data: bytes, cells: int, separator: str, final: bool) -> Cut:
     for place in np.flatnonzero(empty):  # perhaps nothing but a line end
         start = ends[place] - lengths[place]
         empty[place] = not data[start : ends[place]].strip(b"\r\n")
-    wrong = np.flatnonzero((counts != cells) & ~empty)
-    return Cut(ends, {int(k): _wrong_count(int(counts[k]), cells) for k in wrong}, empty)
+    why = {
+        int(k): _wrong_count(int(counts[k]), cells)
+        for k in np.flatnonzero((counts != cells) & ~empty)
+    }
+    why |= {int(k): too_long(max_record) for k in np.flatnonzero(lengths > max_record)}
+    return Cut(ends, why, empty)
 
 
-def _cut_quoted(data: bytes, cells: int, separator: str, quote: str, final: bool) -> Cut:
+def _cut_quoted(
+    data: bytes, cells: int, separator: str, quote: str, max_record: int, final: bool
+) -> Cut:
     """Cut by the rules of CSV; where a line breaks them, start again at the next one."""
     lines = data.split(b"\n")
     tail = lines.pop()  # has no line end yet
@@ -417,6 +491,9 @@ def _cut_quoted(data: bytes, cells: int, separator: str, quote: str, final: bool
             for record in reader:
                 to = at + reader.line_num
                 count = len(record)
+                if sum(map(len, lines[first:to])) > max_record:
+                    problem = too_long(max_record)
+                    break
                 if record and count != cells:
                     if to > first + 1:  # a quote that was closed by chance, lines below
                         problem = "a quote that is not closed in its line"
@@ -431,11 +508,13 @@ def _cut_quoted(data: bytes, cells: int, separator: str, quote: str, final: bool
             if at + reader.line_num >= len(lines) and not final:  # the next bytes may close it
                 held = b"".join(lines[first:])
                 if held.count(quote.encode()) % 2:
-                    if not _is_stray(lines[first + 1 :], held, cells, separator, quote):
+                    if len(held) + len(tail) <= max_record and not _is_stray(
+                        lines[first + 1 :], cells, separator, quote
+                    ):
                         break
                     problem = "a quote that is never closed"
         if problem is not None:
-            take(first + 1, problem)
+            take(first + 1, too_long(max_record) if len(lines[first]) > max_record else problem)
     return Cut(np.array(ends, np.int64), why, np.array(empty, bool))
 
 
@@ -447,10 +526,8 @@ def _reader(lines: list[bytes], first: int, separator: str, quote: str) -> Any:
     return csv.reader(texts(), delimiter=separator, quotechar=quote, strict=True)
 
 
-def _is_stray(following: list[bytes], held: bytes, cells: int, separator: str, quote: str) -> bool:
+def _is_stray(following: list[bytes], cells: int, separator: str, quote: str) -> bool:
     """Return whether a quote that is open at the end of the text is a stray one."""
-    if len(held) > MAX_RECORD:
-        return True
     whole = 0
     for line in following:
         try:
@@ -466,6 +543,11 @@ def _is_stray(following: list[bytes], held: bytes, cells: int, separator: str, q
 
 def _wrong_count(count: int, cells: int) -> str:
     return f"{count} cell{'s' if count > 1 else ''}, not {cells}"
+
+
+def too_long(max_record: int) -> str:
+    """Say what is wrong with a record that is too long."""
+    return f"more than {max_record:,} bytes"
 
 
 def _find_invalid_text(data: bytes, cut: Cut, encoding: str) -> None:

@@ -211,7 +211,7 @@ class Clock:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore from `state()`."""
-        self.order, self.last = state["order"], state["last"]
+        self.order, self.last = state.get("order"), state.get("last")
 
     def drop_steps_back(self, rows: Rows) -> Rows:
         """Drop rows that step back, or whose time cannot be read."""

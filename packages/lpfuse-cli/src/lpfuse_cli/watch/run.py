@@ -12,15 +12,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from time import monotonic, sleep, time
 from typing import Any
 
+import numpy as np
+
 from lpfuse._arrays.operations import one_blas_thread
 from lpfuse._files import as_json, check_writable
-from lpfuse._format import plain
+from lpfuse._format import plain, quote
 from lpfuse._validation.params import check_count, check_number, quoted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.frames import TableFormat
@@ -28,11 +31,12 @@ from lpfuse.frames.formats import OPEN
 from lpfuse.monitor import DriftMonitor, DriftStatus, StreamCounts
 from lpfuse_cli.scoring import check_kept, cores, how_prepared, load_model, rows_of
 from lpfuse_cli.tables import read_table
-from lpfuse_cli.watch.batches import Batch
+from lpfuse_cli.watch.batches import MAX_RECORD, Batch
 from lpfuse_cli.watch.judge import ROW, Clock, Judged, Places, Progress, Tally, judge
 from lpfuse_cli.watch.page import write_status
 from lpfuse_cli.watch.sources import GrowingFile, Source, StandardInput, make_source
 from lpfuse_cli.watch.state import (
+    ANOTHER_OUTPUT,
     AppendedFile,
     CsvOutput,
     PartsOutput,
@@ -86,6 +90,9 @@ class WatchSettings:
         saved every two `batch_seconds` while rows come fast, a Parquet file written every sixty.
     replayed : bool, default=False
         Whether standard input starts with its first row again, so that scored rows are skipped.
+    max_record_bytes : int, default=2**22
+        Bytes of a line of CSV, its line end included, or of a message at most. A longer one is a
+        broken line; it is never held whole.
     jobs : int, optional
         Batches that are scored at a time; None: one per core, up to 8.
     format : TableFormat
@@ -109,6 +116,7 @@ class WatchSettings:
     batch_rows: int = 10_000
     batch_seconds: float = 1.0
     replayed: bool = False
+    max_record_bytes: int = MAX_RECORD
     jobs: int | None = None
     format: TableFormat = OPEN
     trusted: Iterable[str] = ()
@@ -118,6 +126,7 @@ class WatchSettings:
     def check(self) -> None:
         """Refuse values that no source makes right; `DriftMonitor` checks its level."""
         check_count("batch_rows", self.batch_rows)
+        check_count("max_record_bytes", self.max_record_bytes)
         check_number("batch_seconds", self.batch_seconds, at_least=0)
         for name in ("rows", "jobs"):
             if getattr(self, name) is not None:
@@ -220,6 +229,8 @@ def watch(
     began = monotonic()
     run = _prepare(str(model), str(source), str(out), WatchSettings(**settings))
     with run.state.locked():
+        if run.settings.page is not None:
+            remove_unfinished(Path(run.settings.page).expanduser())
         run.restore()
         run.run()
     remark = run.source.remark_at_end()
@@ -240,13 +251,13 @@ def _prepare(model: str, source: str, out: str, settings: WatchSettings) -> Watc
     if settings.page is not None:
         page = Path(settings.page).expanduser()
         check_writable(page, [Path(model)])
-        remove_unfinished(page)
     loaded = load_model(model, settings.trusted, key=settings.key)
     made = how_prepared(loaded)
     format = settings.format.checked() | made.format
     opened = make_source(
-        source, made.columns, format, once=settings.once, replayed=settings.replayed
-    )
+        source, made.columns, format, settings.max_record_bytes,
+        once=settings.once, replayed=settings.replayed,
+    )  # fmt: skip
     if output.path.exists() and Path(opened.name).exists() and output.path.samefile(opened.name):
         raise ValueError("The output is the source. Use another output.")
     reference = None
@@ -336,27 +347,46 @@ class Watch:
 
     def restore(self) -> None:
         """Continue from the saved state, or start a new one."""
-        found = self.state.read(self.identity)
+        found = self.state.read(self.identity, self.output.mark_shape, self.source.position_shape)
         if found is None:
             self.output.check_new()
-        nothing: tuple[dict[str, Any], Any] = {"output": 0, "files": 0, "position": None}, None
+        nothing: tuple[dict[str, Any], Any] = {"output": 0, "files": 0}, None
         facts, monitor = found or nothing
-        self.output.restore(facts["output"])
-        self.done_files.restore(facts["files"])
-        if facts["position"] is None:
+        position = facts.get("position")
+        if position is not None:
+            self.monitor = self._checked_monitor(monitor)
+            self.keep = self.model.check_kept(facts["keep"], facts["keep"])
+            self.tally, self.drift = Tally.from_state(facts["tally"]), facts.get("drift")
+            self.places = Places(facts["places"])
+            self.resumed, self._position = True, position
+            if self.clock is not None and position.get("clock"):
+                self.clock.restore(position["clock"])
+            if self.drift and self.drift.get("hook") == STARTED:
+                self.drift["hook"] = "was running when the watch was ended; it is not run again"
+        self.done_files.restore(facts["files"], own=found is not None)
+        self.source.skip_files(self.done_files.lines())
+        self.output.restore(facts["output"], self.tally.rows)
+        if position is None:
             # From now on the output belongs to this watch, even if a crash follows.
             self.commit()
-        else:
-            self.resumed, self.monitor = True, monitor
-            self.tally, self.drift = Tally.from_state(facts["tally"]), facts["drift"]
-            self.places = Places(facts["places"])
-            self.keep, self._position = facts["keep"], facts["position"]
-            if self.clock is not None:
-                self.clock.restore(self._position["clock"])
-            if self.drift and self.drift["hook"] == STARTED:
-                self.drift["hook"] = "was running when the watch was ended; it is not run again"
         self.tally.starts += 1
-        self.source.skip_files(self.done_files.lines())
+
+    def _checked_monitor(self, monitor: Any) -> DriftMonitor:
+        """Return the saved monitor, if it is of this model and takes a row, on trial."""
+        row = np.zeros((1, self.monitor.n_features_in_))
+        names = ("level", "positions_", "column_names_", "detector_names_", "n_features_in_")
+        try:
+            trial = deepcopy(monitor)
+            same = all(getattr(trial, name) == getattr(self.monitor, name) for name in names)
+            trial.update(row, self.model.verdicts(row)).sentence()
+        except Exception:  # whatever a forged one raises
+            same = False
+        if not same or type(monitor) is not DriftMonitor:
+            raise ValueError(
+                f"The evidence of drift in {quote(str(self.state.file))} is not of this model: it "
+                f"is damaged or forged. {ANOTHER_OUTPUT}"
+            )
+        return monitor
 
     def commit(self) -> None:
         """Make everything written so far count."""
@@ -370,6 +400,7 @@ class Watch:
             "drift": self.drift,
         }
         self.state.write(self.identity, facts, self.monitor)
+        self.output.publish()
         self._uncommitted = False
 
     def run(self) -> None:
@@ -549,8 +580,8 @@ class Watch:
         path = Path(self.settings.page).expanduser()
         try:
             write_status(path, self, PAGES * self.settings.batch_seconds)
-        except OSError as error:
-            remark = f"The page could not be written: {error.strerror}."
+        except Exception as error:
+            remark = f"The page could not be written: {getattr(error, 'strerror', error)}."
             if remark not in self.remarks:
                 self.remarks.append(remark)
 

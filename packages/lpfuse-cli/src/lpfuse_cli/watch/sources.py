@@ -20,6 +20,7 @@ from typing import IO, Any
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
+from lpfuse.frames.table_detector import DECIMALS, ENCODINGS, QUOTES, SEPARATORS
 
 from lpfuse._files import missing_file_message
 from lpfuse._format import plain, quote
@@ -31,13 +32,17 @@ from lpfuse_cli.watch.batches import (
     BROKEN,
     GONE,
     LACKS,
+    MAX_RECORD,
+    MAX_WAITING,
     UNREADABLE,
     Batch,
     CsvText,
     Note,
     Numbers,
     Rows,
+    too_long,
 )
+from lpfuse_cli.watch.state import one_of
 
 # All chosen by hand:
 BLOCK = 2**22  # bytes that are read at a time
@@ -46,7 +51,17 @@ SETTLED = 2.0  # seconds that a file of a folder must not have changed
 POLL = 0.1  # seconds that one poll of the brokers lasts
 ANSWER = 30.0  # seconds within which brokers must describe a topic
 
+# Shapes of positions, see `lpfuse_cli.watch.state.fits`.
+TEXT = {
+    "offset": int,
+    "row": int,
+    "separator": one_of(*SEPARATORS),
+    "quote": one_of(*QUOTES),
+    "encoding": one_of(None, *ENCODINGS),
+    "signs": (None, {str: one_of(*DECIMALS)}),
+}
 KAFKA = "kafka://"
+NewText = Callable[[str, int], CsvText]
 UNFINISHED = (".", "_", "~")  # first characters of names of files that are still being written
 
 
@@ -66,6 +81,7 @@ class Source:
     name: str
     columns: list[str] | None = None
     ended = False
+    position_shape: Any = None  # of positions in a saved state, see `lpfuse_cli.watch.state.fits`
     blocks = False  # whether `take` itself waits for rows, so that the caller need not
     mark_names: tuple[str, ...] = ()  # columns of the output that say where rows come from
 
@@ -102,7 +118,13 @@ class Source:
 
 
 def make_source(
-    source: str, needed: Sequence[str], format: TableFormat, *, once: bool, replayed: bool
+    source: str,
+    needed: Sequence[str],
+    format: TableFormat,
+    max_record: int = MAX_RECORD,
+    *,
+    once: bool,
+    replayed: bool,
 ) -> Source:
     """Return the source that a name stands for.
 
@@ -114,6 +136,8 @@ def make_source(
         Columns that the model needs.
     format : TableFormat
         How CSV is written, as far as known.
+    max_record : int
+        Bytes of a line of CSV, or of a message, at most.
     once : bool
         Whether the source ends with the rows that are there now.
     replayed : bool
@@ -123,19 +147,20 @@ def make_source(
         raise ValueError(
             "replayed is for standard input only: other sources continue where they ended."
         )
+    new_text = partial(CsvText, format, max_record)
     if source.startswith(KAFKA):
-        return KafkaTopic(source, needed, once)
+        return KafkaTopic(source, needed, max_record, once)
     if source == STANDARD:
-        return StandardInput(format, replayed)
+        return StandardInput(new_text, replayed)
     path = Path(source).expanduser()
     if path.is_dir():
-        return Folder(path, format, once)
+        return Folder(path, new_text, once)
     if path.exists() and kind_of(path) != "CSV":
         raise ValueError(
             f"{path.name} is not a CSV file, and only CSV files can grow by rows. Watch the folder "
             "that such files are put into, or score it once: lpfuse score."
         )
-    return GrowingFile(path, format, once)
+    return GrowingFile(path, new_text, once)
 
 
 # ---------------------------------------------------------------------------------------- one file
@@ -152,17 +177,19 @@ class GrowingFile(Source):
     ----------
     path : path
         The file.
-    format : TableFormat
-        How it is written, as far as known.
+    new_text : callable
+        Makes a `CsvText` of a name and the number of rows before it.
     once : bool
         Whether the source ends where the file ends now.
     """
 
-    def __init__(self, path: Path, format: TableFormat, once: bool = False) -> None:
+    position_shape = TEXT | {"known": [str, int]}
+
+    def __init__(self, path: Path, new_text: NewText, once: bool = False) -> None:
         self.path = path
         if not path.exists():
             raise FileNotFoundError(missing_file_message(path))
-        self.name, self.format, self.once = str(path.resolve()), format, once
+        self.name, self.new_text, self.once = str(path.resolve()), new_text, once
         self._notes: list[Note] = []
 
     def open(self, position: dict[str, Any] | None) -> None:
@@ -172,9 +199,11 @@ class GrowingFile(Source):
             return
         known = position["known"]
         size = os.fstat(self._file.fileno()).st_size
-        if size >= position["offset"] and known == self._fingerprint(known[1]):
-            while not self._text.read_header():
-                self._text.add(self._file.read(BLOCK))
+        same = size >= position["offset"] and known == self._fingerprint(known[1])
+        while same and not self._text.read_header():
+            self._text.add(data := self._file.read(BLOCK))
+            same = bool(data)
+        if same:
             self._text.set_format(position)
             self._text.skip_to(position["offset"])
             self._file.seek(position["offset"])
@@ -184,7 +213,7 @@ class GrowingFile(Source):
 
     def _open(self, row: int) -> None:
         self._file: IO[bytes] = self.path.open("rb")
-        self._text = CsvText(self.path.name, self.format, row)
+        self._text = self.new_text(self.path.name, row)
         self._was_at_end = self._is_ignored = False
         self._known = self._fingerprint(0)
 
@@ -200,6 +229,7 @@ class GrowingFile(Source):
         """Return a digest of the first bytes, and their number."""
         here = self._file.tell()
         self._file.seek(0)
+        length = min(length, KNOWN_BY)
         found = sha256(self._file.read(length)).hexdigest()
         self._file.seek(here)
         return [found, length]
@@ -213,12 +243,12 @@ class GrowingFile(Source):
                 raise
             # The new content cannot be read: wait for the next.
             self._notes.append(Note(UNREADABLE, self._text.row, str(error)))
-            self._text = CsvText(self.path.name, self.format, self._text.row)
+            self._text = self.new_text(self.path.name, self._text.row)
             self._is_ignored, at_end = True, True
         self.columns = self._text.columns
         if at_end and self.once and not self._text.n_available():
             self.ended = True
-        enough = allow_fewer or self._text.n_available() >= max_rows
+        enough = allow_fewer or not self._text.wants_more(max_rows)
         batch = self._text.take(max_rows) if enough else None
         if batch is None:
             return None
@@ -230,7 +260,7 @@ class GrowingFile(Source):
     def _read(self, max_rows: int) -> bool:
         """Read until so many rows wait; return whether the file ends before."""
         at_end = False
-        while self._text.n_available() < max_rows and not at_end:
+        while self._text.wants_more(max_rows) and not at_end:
             data = self._file.read(BLOCK)
             if data and self._was_at_end and self._known != self._fingerprint(self._known[1]):
                 self._reopen("it begins with other lines than before")
@@ -282,17 +312,18 @@ class StandardInput(Source):
 
     Parameters
     ----------
-    format : TableFormat
-        How it is written, as far as known.
+    new_text : callable
+        As in `GrowingFile`.
     replayed : bool
         Whether the sender starts with the first row again, so that scored rows are skipped.
     """
 
     name = STANDARD
+    position_shape = TEXT
     _over = False  # whether its end was read
 
-    def __init__(self, format: TableFormat, replayed: bool = False) -> None:
-        self.format, self.replayed = format, replayed
+    def __init__(self, new_text: NewText, replayed: bool = False) -> None:
+        self.new_text, self.replayed = new_text, replayed
         self._file = sys.stdin.buffer
         # Not every system can tell whether a pipe holds anything: a thread waits for it.
         self._blocks: Queue[bytes] = Queue(2)
@@ -301,7 +332,7 @@ class StandardInput(Source):
     def open(self, position: dict[str, Any] | None) -> None:
         """Start to read; with `replayed`, skip rows that were scored."""
         row = 0 if position is None else position["row"]
-        self._text = CsvText("Standard input", self.format, row)
+        self._text = self.new_text("Standard input", row)
         self._skip = position["offset"] if position and self.replayed else 0
         self._position = position if self._skip else None
         Thread(target=self._read, daemon=True).start()
@@ -330,14 +361,14 @@ class StandardInput(Source):
     def take(self, max_rows: int, allow_fewer: bool) -> Batch | None:
         """Return the next lines, and the last one even without its end."""
         try:
-            while self._text.n_available() < max_rows and not self._over:
+            while self._text.wants_more(max_rows) and not self._over:
                 data = self._blocks.get_nowait()
                 self._over = not data
                 self._text.end() if not data else self._add(data)
         except Empty:
             pass
         self.columns = self._text.columns
-        enough = allow_fewer or self._over or self._text.n_available() >= max_rows
+        enough = allow_fewer or self._over or not self._text.wants_more(max_rows)
         batch = self._text.take(max_rows) if enough else None
         self.ended = self._over and not self._text.n_available()
         return batch
@@ -367,16 +398,17 @@ class Folder(Source):
     ----------
     path : path
         The folder.
-    format : TableFormat
-        How CSV files in it are written, as far as known.
+    new_text : callable
+        As in `GrowingFile`, for CSV files in it.
     once : bool
         Whether the source ends with the files that are there now.
     """
 
     mark_names = ("file",)
+    position_shape = ({"row": int}, {"row": int, "file": str, "within": int}, TEXT | {"file": str})
 
-    def __init__(self, path: Path, format: TableFormat, once: bool) -> None:
-        self.path, self.name, self.format, self.once = path, str(path.resolve()), format, once
+    def __init__(self, path: Path, new_text: NewText, once: bool) -> None:
+        self.path, self.name, self.new_text, self.once = path, str(path.resolve()), new_text, once
         self.done: set[str] = set()
         self.row = 0
         self._file: _CsvFile | _Columnar | None = None
@@ -388,7 +420,9 @@ class Folder(Source):
             return
         self.row = position["row"]
         name = position.get("file")
-        if name is not None and Path(name).name == name and (self.path / name).exists():
+        if name is None or Path(name).name != name or not (self.path / name).exists():
+            return
+        if ("offset" if kind_of(self.path / name) == "CSV" else "within") in position:
             self._file = self._opened(name, position)
 
     def skip_files(self, names: list[str]) -> None:
@@ -423,7 +457,7 @@ class Folder(Source):
     def _opened(self, name: str, position: dict[str, Any] | None) -> _CsvFile | _Columnar:
         kind = kind_of(self.path / name)
         if kind == "CSV":
-            return _CsvFile(self.path / name, self.format, self.row, position)
+            return _CsvFile(self.path / name, self.new_text(name, self.row), position)
         return _Columnar(self.path / name, self.row, position)
 
     def _finish(self, name: str) -> None:
@@ -485,11 +519,8 @@ def _no_rows() -> Rows:
 class _CsvFile:
     """A whole CSV file of a folder, read in blocks."""
 
-    def __init__(
-        self, path: Path, format: TableFormat, row: int, position: dict[str, Any] | None
-    ) -> None:
-        self.name, self.over = path.name, False
-        self._text = CsvText(path.name, format, row)
+    def __init__(self, path: Path, text: CsvText, position: dict[str, Any] | None) -> None:
+        self.name, self.over, self._text = path.name, False, text
         self._file = path.open("rb")
         self._is_read = False
         try:
@@ -501,11 +532,8 @@ class _CsvFile:
         if position is None:
             return
         self._text.set_format(position)
-        if self._is_read:
-            self._text.drop_before(position["offset"])
-        else:
-            self._text.skip_to(position["offset"])
-            self._file.seek(position["offset"])
+        self._text.skip_to(position["offset"])
+        self._file.seek(position["offset"])
 
     def _read(self) -> None:
         data = self._file.read(BLOCK)
@@ -516,7 +544,7 @@ class _CsvFile:
             self._text.end()
 
     def take(self, max_rows: int) -> Batch | None:
-        while self._text.n_available() < max_rows and not self._is_read:
+        while self._text.wants_more(max_rows) and not self._is_read:
             self._read()
         batch = self._text.take(max_rows)
         self.over = self._is_read and not self._text.n_available()
@@ -578,14 +606,19 @@ class KafkaTopic(Source):
         ``security.protocol``.
     needed : sequence of str
         Columns that an object must have.
+    max_record : int
+        Bytes of a message at most.
     once : bool
         Whether the source ends with the messages that are there now.
     """
 
     blocks = True
     mark_names = ("partition", "offset")
+    position_shape: Any = {"row": int, "next": {str: (int, lambda at: at == -1)}}
 
-    def __init__(self, address: str, needed: Sequence[str], once: bool = False) -> None:
+    def __init__(
+        self, address: str, needed: Sequence[str], max_record: int, once: bool = False
+    ) -> None:
         url = urlsplit(address)
         self.topic = url.path.strip("/")
         if not url.netloc or not self.topic or "/" in self.topic:
@@ -603,7 +636,7 @@ class KafkaTopic(Source):
         names = [name.strip() for name in settings.pop("columns", "").split(",")]
         self.csv_columns = [name for name in names if name]
         self.columns = self.csv_columns or None
-        self.needed, self.once = list(needed), once
+        self.needed, self.once, self.max_record = list(needed), once, max_record
         self._kafka = _client()
         self._settings = {
             "bootstrap.servers": url.netloc,
@@ -644,16 +677,20 @@ class KafkaTopic(Source):
 
     def take(self, max_rows: int, allow_fewer: bool) -> Batch | None:
         """Return the next messages."""
-        if len(self._waiting) < max_rows:
+        if not (enough := self._is_enough(max_rows)):
             found = self._consumer.consume(max_rows - len(self._waiting), POLL)
             self._waiting += filter(self._is_row, found)
+            enough = allow_fewer or self._is_enough(max_rows)
         if not self._waiting:
             self.ended = self.once and len(self._at_end) == len(self._next)
-            return None
-        if len(self._waiting) < max_rows and not allow_fewer:
+        if not (self._waiting and enough):
             return None
         taken, self._waiting = self._waiting[:max_rows], self._waiting[max_rows:]
         return self._batch(taken)
+
+    def _is_enough(self, max_rows: int) -> bool:
+        held = sum(len(each.value() or b"") for each in self._waiting)
+        return len(self._waiting) >= max_rows or held > MAX_WAITING
 
     def _is_row(self, message: Any) -> bool:
         error = message.error()
@@ -684,8 +721,9 @@ class KafkaTopic(Source):
             "partition": np.array([message.partition() for message in messages]),
             "offset": np.array([message.offset() for message in messages]),
         }
-        values = [message.value() for message in messages]
-        load = partial(_parse_messages, values, numbers, self.needed, self.csv_columns)
+        values = [message.value() or b"" for message in messages]
+        settings = self.needed, self.csv_columns, self.max_record
+        load = partial(_parse_messages, values, numbers, *settings)
         return Batch(load, position, self.row, notes, marks)
 
     def close(self) -> None:
@@ -704,7 +742,7 @@ def _client() -> Any:
 
 
 def _parse_messages(
-    values: list[bytes | None], numbers: Numbers, needed: list[str], csv_columns: list[str]
+    values: list[bytes], numbers: Numbers, needed: list[str], csv_columns: list[str], most: int
 ) -> Rows:
     """Parse messages; invalid ones become notes."""
     rows: list[dict[str, Any]] = []
@@ -712,6 +750,8 @@ def _parse_messages(
     notes: list[Note] = []
     for value, number in zip(values, numbers.tolist(), strict=True):
         try:
+            if len(value) > most:
+                raise ValueError(too_long(most))
             row = _from_csv(value, csv_columns) if csv_columns else _from_json(value)
         except (ValueError, csv.Error, RecursionError) as error:
             notes.append(Note(BROKEN, number, str(error)))
@@ -728,8 +768,8 @@ def _parse_messages(
     return Rows(frame, np.array(kept, np.int64), notes)
 
 
-def _from_json(value: bytes | None) -> dict[str, Any]:
-    found = json.loads(value or b"", parse_constant=lambda _: None)
+def _from_json(value: bytes) -> dict[str, Any]:
+    found = json.loads(value, parse_constant=lambda _: None)
     if not isinstance(found, dict):
         raise ValueError("no JSON object")
     for name, cell in found.items():
@@ -738,8 +778,8 @@ def _from_json(value: bytes | None) -> dict[str, Any]:
     return found
 
 
-def _from_csv(value: bytes | None, columns: list[str]) -> dict[str, Any]:
-    records = list(csv.reader([(value or b"").decode()], strict=True))
+def _from_csv(value: bytes, columns: list[str]) -> dict[str, Any]:
+    records = list(csv.reader([value.decode()], strict=True))
     cells = records[0] if records else []
     if len(cells) != len(columns):
         raise ValueError(f"{len(cells)} cells, not {len(columns)}")

@@ -326,6 +326,8 @@ class FitResult:
         Of the experts' scores: see `lpfuse.ensemble.out_of_fold.ensemble_shrinkage`.
     search : object
         What the strategy has to tell of its choice; None where it searches nothing.
+    one_scale : bool
+        Whether folds and parts take the scale of all rows: see `Training.one_scale`.
     """
 
     pool: Pool
@@ -335,6 +337,7 @@ class FitResult:
     held_out: HeldOutScores
     shrinkage: Host | None = None
     search: Any = None
+    one_scale: bool = False
 
 
 @saved_as("UnseenPart")

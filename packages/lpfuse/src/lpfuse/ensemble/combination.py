@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import has_fit_parameter
 
 from lpfuse._arrays.operations import Host
@@ -72,7 +73,8 @@ class Combination:
         `features` and `weights` of the rows are for a fusion that takes them, and so is `ask`,
         which tells raw scores of other rows.
         """
-        scaler = clone(scaler).fit(S[y > 0])
+        if not isinstance(scaler, FrozenEstimator):
+            scaler = clone(scaler).fit(S[y > 0])
         labels = None if (y > 0).all() else y
         also: dict[str, Any] = {} if features is None else {"X": features}
         if weights is not None and has_fit_parameter(fusion, "sample_weight"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from lpfuse.ensemble.rows import (
     Index,
     Table,
     as_numbers,
+    duplicated_rows,
     hash_rows,
     numeric_columns,
     replace_numbers,
@@ -238,6 +240,15 @@ class Training:
     chances: Host | None = None
     is_part: bool = False
 
+    @cached_property
+    def one_scale(self) -> bool:
+        """Whether folds and parts take the scale of all rows: some of the rows are equal.
+
+        Scores of equal rows have few values. Where a quartile lies between two of these, a fifth of
+        the rows less moves it from one to the other, and the scale with it.
+        """
+        return self.calibration_X is None and len(duplicated_rows(self.X)) > 0
+
     @property
     def weight_labels(self) -> Host:
         """`labels_for_weights` of the rows."""
@@ -346,7 +357,7 @@ def plan_folds(rows: Rows, cv: Any, calibration: str, random: np.random.RandomSt
     random : RandomState
         Deals the rows out.
     """
-    table, labels, groups, kind, chances, _ = rows
+    table, labels, groups, kind, chances, *_ = rows
     n = len(labels)
     kind = kind if isinstance(kind, str) else check_row_names(kind, n, "kind")
     aside = np.zeros(n, dtype=bool)

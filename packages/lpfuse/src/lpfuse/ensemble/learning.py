@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import roc_auc_score
 from sklearn.utils import _safe_indexing
@@ -84,7 +85,7 @@ def fuse_pool(
         out_of_fold = replace(out_of_fold, ask=lambda X: pool.scores(X)[0])
     in_folds = (out_of_fold.labels != 0) & (out_of_fold.fold >= 0)
     report_gaps(scored.scores[in_folds], pool.names)
-    fit = fuse_scores(out_of_fold, pool, strategy, imputer, whole)
+    fit = fuse_scores(out_of_fold, pool, strategy, imputer, whole, training.one_scale)
     held_out = fit.held_out[: len(training.labels)]  # without artificial anomalies
     return replace(fit, held_out=held_out, shrinkage=scored.shrinkage)
 
@@ -136,20 +137,28 @@ def fuse_scores(
     strategy: Strategy,
     imputer: SimpleImputer | None = None,
     whole: FitResult | None = None,
+    one_scale: bool = False,
 ) -> FitResult:
     """Learn scale and weights from out-of-fold scores; those of a part are of the kind of `whole`.
 
-    The choice of a part is that of all rows, unless the strategy says otherwise.
+    The choice of a part is that of all rows, unless the strategy says otherwise. With `one_scale`,
+    of all rows, their scale is that of their folds and parts: see `Training.one_scale`.
     """
+    one_scale = one_scale if whole is None else whole.one_scale
     search = None
     if whole is None or strategy.chooses_in_parts:
         scaler, fusion, search = strategy.choose_fusion(out_of_fold, pool)
     else:
-        scaler, fusion = clone(whole.combination.scaler), clone(whole.combination.fusion)
+        scaler, fusion = whole.combination.scaler, clone(whole.combination.fusion)
+        scaler = FrozenEstimator(scaler) if one_scale else clone(scaler)
     combination = _fuse_and_audit(scaler, fusion, out_of_fold, pool, strategy)
+    if one_scale:
+        scaler = FrozenEstimator(combination.scaler)
     held_out = HeldOutScores.out_of_fold(scaler, fusion, out_of_fold)
     out_of_fold = replace(out_of_fold, features=None, ask=None)  # for no other weights
-    return FitResult(pool, combination, imputer, out_of_fold, held_out, search=search)
+    return FitResult(
+        pool, combination, imputer, out_of_fold, held_out, search=search, one_scale=one_scale
+    )
 
 
 def score_calibration_rows(
@@ -238,7 +247,8 @@ def _raw_scores(fit: FitResult, X: Table, n_jobs: int | None) -> tuple[Host, Hos
 
 def fuse_again(result: CalibratedFit, strategy: Strategy, rule: ThresholdRule) -> CalibratedFit:
     """Learn other weights, of another strategy, from the scores at hand: no detector is fitted."""
-    fit = fuse_scores(result.out_of_fold, result.pool, strategy)
+    one_scale = len(result.calibration.copied) > 0
+    fit = fuse_scores(result.out_of_fold, result.pool, strategy, one_scale=one_scale)
     fit = replace(fit, held_out=fit.held_out[: result.n_learnt])  # without artificial anomalies
     with warnings.catch_warnings():  # the fit to all rows has warned of them
         warnings.simplefilter("ignore")

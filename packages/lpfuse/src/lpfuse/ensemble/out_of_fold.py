@@ -488,10 +488,11 @@ def add_experts(
     if fitted:
         experts = _beside_score(experts, training.X.shape[1])
 
-    def seen_with(scores: Host, rows: Index) -> tuple[Pool, ExpertView]:
+    def seen_with(scores: Host, rows: Index, scale: Any = None) -> tuple[Pool, ExpertView]:
         """Return what experts see of all rows, where these rows may set scale and weights."""
         normal = rows[training.weight_labels[rows] > 0]
-        scale = _fit_scale(scaler, scores[normal]) if fitted else None
+        if scale is None and fitted:
+            scale = _fit_scale(scaler, scores[normal])
         pool = Pool(fitted, experts, scale, weights)
         count = count_rows(scores, fitted, training, scaler, prior, rows)
         if count is not None:
@@ -500,7 +501,8 @@ def add_experts(
 
     pool, view = seen_with(whole, np.arange(n))
     n_folds = len(training.folds.pairs) if training.folds else 0
-    views = [seen_with(*each)[1] for each in without] or [view] * n_folds
+    scale = pool.score_scaler if training.one_scale else None
+    views = [seen_with(*each, scale)[1] for each in without] or [view] * n_folds
     learnt, expert_scores, shrinkage = fit_experts(experts, view, views, training, scheduler)
     pool = replace(pool, experts=learnt)
     scores = np.column_stack([one_class.scores, expert_scores])

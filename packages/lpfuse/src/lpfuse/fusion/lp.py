@@ -297,7 +297,12 @@ class LpFusion(WeightedSum):
     even one that calls everything normal.
 
     If the minimum is 0, the optimal weights are not unique; those nearest to the prior, or to
-    uniform without one, are returned.
+    uniform without one, are returned, and the compiled and the NumPy solver agree. If the minimum
+    is above 0 and several weights attain it (equal or opposite columns, p = 1 or ∞), any of them
+    may be returned: each is certified, and the two solvers need not agree. The same holds where an
+    optimum is unique only within `tol` or rounding: columns that are equal but for 1e-9, scales of
+    columns that span many orders of magnitude, and p > 2 with weights that hardly change the value.
+    There, the status can differ as well.
 
     Examples
     --------

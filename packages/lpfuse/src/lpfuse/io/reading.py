@@ -302,15 +302,17 @@ class Decoder:
         self.load_foreign = load_foreign
         self.sklearn_names: list[str] = []
         self._made: list[Any] = []
-        # Of each object: its strings outside of estimators, number of items and depth.
-        self._facts: list[tuple[frozenset[str], int, int]] = []
+        # Of each object: its strings and compiled parts outside of estimators, number of items and
+        # depth.
+        self._facts: list[tuple[frozenset[str], frozenset[str], int, int]] = []
         self._texts: set[str] = set()
+        self._loose: set[str] = set()
         self._parts, self._depth = 1, 0
 
     def read(self, root: Any, objects: Any) -> Any:
         """Create the objects in order and return the root."""
         for described in objects:
-            self._texts, self._parts, self._depth = set(), 1, 0
+            self._texts, self._loose, self._parts, self._depth = set(), set(), 1, 0
             self._made.append(self._make(described))
             if self._parts > MAX_ITEMS or self._depth >= MAX_DEPTH:
                 raise LoadError(
@@ -318,14 +320,19 @@ class Decoder:
                     f"all; at most {MAX_DEPTH} and {MAX_ITEMS:,} are read."
                 )
             texts = sorted(self._texts)[: MAX_STRINGS + 1]
-            self._facts.append((frozenset(texts), self._parts, self._depth + 1))
-        return self._value(root)
+            loose = frozenset(self._loose)
+            self._facts.append((frozenset(texts), loose, self._parts, self._depth + 1))
+        self._loose = set()
+        made = self._value(root)
+        self._check_owner("The file", None)
+        return made
 
     def _value(self, value: Any) -> Any:
         match value:
             case [int(k)] if type(k) is int and 0 <= k < len(self._made):
-                texts, parts, depth = self._facts[k]
+                texts, loose, parts, depth = self._facts[k]
                 self._texts |= texts
+                self._loose |= loose
                 self._parts += parts
                 self._depth = max(self._depth, depth)
                 return self._made[k]
@@ -381,12 +388,11 @@ class Decoder:
     def _compiled(self, described: Any) -> Any:
         match described:
             case {"tree": [list(names), int(columns), list(classes), int(depth), table]}:
+                self._loose.add("Tree")
                 return safety.make_tree(names, columns, classes, depth, self._value(table))
             case {"predictor": [list(names), table, binned, raw]}:
+                self._loose.add("TreePredictor")
                 return safety.make_predictor(names, *self._values([table, binned, raw]))
-            case {"sparse": [str(kind), list(shape), data, indices, starts]}:
-                parts = self._values([data, indices, starts])
-                return safety.make_sparse(kind, shape, *parts)
         raise LoadError(f"The file holds an unknown kind of object: {described!r:.60}.")
 
     def _note_strings(self, made: Any) -> Any:
@@ -402,7 +408,8 @@ class Decoder:
         if kind is None:
             raise LoadError(
                 f"It holds an object of the class {name!r}, which is unknown. That may be a class "
-                "of a package that is not installed here, such as lpfuse-faces, or of a newer one."
+                "of a package that is not installed here, such as lpfuse-faces, of a newer one, or "
+                "one of scikit-learn that needs trust now: fit and save the model again."
             )
         former = _removed_attributes(kind, attributes)
         values = {
@@ -411,11 +418,14 @@ class Decoder:
             if each not in former
         }
         self._texts = set()  # already checked
+        self._loose = {name} & set(safety.OWNERS.values())
         if kind.is_own:
             if kind.former & values.keys():  # a file of an earlier version
                 values = kind.upgrade(values)
             made: Any = object.__new__(kind.cls)
             vars(made).update(_defaults(kind, values) | values)
+            if hasattr(made, "__post_init__"):  # the checks of a new instance
+                made.__post_init__()
             return made.restored() if hasattr(kind.cls, "restored") else made
         self.sklearn_names.append(name)
         made = safety.make(kind.cls, {each: values[each] for each in kind.words if each in values})
@@ -435,11 +445,23 @@ class Decoder:
                 f"The file would set {attribute!r} of {kind.name}, which is neither one of its "
                 "parameters that files may set nor something that it learns."
             )
-        self._texts = set()
+        self._texts, self._loose = set(), set()
         made = self._value(value)
+        self._check_owner(f"{kind.name}.{attribute}", attribute)
+        if kind.is_own and safety.is_function(made) and attribute not in ("scorer", "scorer_"):
+            raise LoadError(f"{kind.name}.{attribute} is a function, and would be called.")
         if self._texts:
             kind.check_text(attribute, self._texts, bare=isinstance(made, str))
         return made
+
+    def _check_owner(self, place: str, attribute: str | None) -> None:
+        """Raise for compiled parts outside of the attributes whose owners check them."""
+        strange = self._loose - {safety.OWNERS.get(attribute)}
+        if strange:
+            raise LoadError(
+                f"{place} holds a {min(strange)}, a part of an estimator that is used without "
+                "checks. Save the estimator that it belongs to."
+            )
 
 
 def _removed_attributes(kind: Loadable, attributes: Iterable[str]) -> set[str]:

@@ -27,7 +27,6 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.lib import format as npy
-from scipy import sparse
 from sklearn.utils._param_validation import validate_parameter_constraints
 
 from lpfuse._files import register_all, replacing, saved_classes
@@ -55,6 +54,7 @@ NUMBER_TYPES: dict[str, Any] = {
 # Limits chosen by hand. Trees compress to a fifth; JSON expands up to thirtyfold as objects.
 GROWTH = 20  # maximum expansion of a file when it is read
 MAX_MANIFEST_SIZE = 2**25
+MAX_CONTAINERS = 2**20  # lists and dictionaries of a manifest, up to 230 bytes of memory each
 MAX_COMPRESSED_SIZE = 2**20  # larger arrays hold rows of numbers, which hardly compress
 SEAL = re.compile(rb"\nsha256 ([0-9a-f]{64})\nhmac-sha256 ([0-9a-f]{64}|-{64})\n")
 SEAL_SIZE = len("\nsha256 \nhmac-sha256 \n") + 128
@@ -177,7 +177,10 @@ class Archive:
         """Return the parsed manifest."""
         if MANIFEST in self.unread and self.zip.getinfo(MANIFEST).file_size > MAX_MANIFEST_SIZE:
             raise LoadError(f"Its manifest is larger than the {MAX_MANIFEST_SIZE:,} bytes allowed.")
-        return json.loads(self.content(MANIFEST), parse_constant=_refuse_constant)
+        text = self.content(MANIFEST)
+        if (count := text.count(b"[") + text.count(b"{")) > MAX_CONTAINERS:
+            raise LoadError(f"Its manifest holds {count:,} lists; {MAX_CONTAINERS:,} are read.")
+        return json.loads(text, parse_constant=_refuse_constant)
 
     def content(self, name: Any) -> bytes:
         """Return the bytes of a member."""
@@ -248,8 +251,8 @@ def _check_seal(body: bytes, digest: str, mac: str, key: bytes | None) -> None:
 def _declared_size(member: IO[bytes]) -> int:
     header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     shape, _, dtype = header[npy.read_magic(member)](member)
-    if dtype.kind not in PLAIN_KINDS:
-        raise LoadError(f"Arrays of type {dtype} may hold code and are not read.")
+    if dtype.kind not in PLAIN_KINDS or dtype.itemsize == 0:  # any number of items in no bytes
+        raise LoadError(f"Arrays of type {dtype} may hold code, or are empty, and are not read.")
     return math.prod(shape) * dtype.itemsize
 
 
@@ -412,9 +415,13 @@ def _cannot_save(path: str, told: str) -> str:
 # Checks of arrays that compiled code indexes
 
 Array = np.ndarray[Any, Any]
-SPARSE = {cls.__name__: cls for cls in (
-    sparse.csr_array, sparse.csc_array, sparse.csr_matrix, sparse.csc_matrix,
-)}  # fmt: skip
+
+
+# The attributes that may hold a compiled part. Elsewhere it would be used without the checks of its
+# owner: `Tree.predict` does not validate rows, nor `_BinMapper.transform` its thresholds.
+OWNERS = {
+    "tree_": "Tree", "trees_": "Tree", "_predictors": "TreePredictor", "_bin_mapper": "_BinMapper",
+}  # fmt: skip
 
 
 def is_tree(thing: Any) -> bool:
@@ -445,17 +452,13 @@ def make_tree(names: Any, n_features: int, classes: list[int], depth: int, table
     _check(_is_array(table, "f", None, count + width) and len(table) > 0, "Tree", "values")
     nodes = _records(names, table[:, :count], NODE_DTYPE)
     leaf = nodes["left_child"] == -1
-    _check(
-        _is_acyclic(nodes["left_child"], nodes["right_child"], leaf),
-        "Tree",
-        "children",
-    )
+    _check_children(nodes["left_child"], nodes["right_child"], leaf, "Tree")
     _check(_within(nodes["feature"][~leaf], n_features), "Tree", "features")
     tree = Tree(n_features, np.array(classes, dtype=np.intp), len(classes))
     values = table[:, count:].reshape(len(table), len(classes), -1)
     state = {"max_depth": depth, "node_count": len(table), "nodes": nodes}
     tree.__setstate__(state | {"values": np.ascontiguousarray(values)})
-    _check(tree.compute_node_depths().max() - 1 <= depth < 2 * len(table), "Tree", "levels")
+    _check(tree.compute_node_depths().max() - 1 == depth, "Tree", "levels")
     return tree
 
 
@@ -475,44 +478,32 @@ def make_predictor(names: Any, table: Array, binned: Array, raw: Array) -> Any:
     leaf = nodes["is_leaf"] != 0
     left, right = nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)
     by_category = (nodes["is_categorical"] != 0) & ~leaf
-    _check(_is_acyclic(left, right, leaf), "TreePredictor", "children")
+    _check_children(left, right, leaf, "TreePredictor")
     for bits in (binned, raw):
         _check(_is_array(bits, "u", None, 8) and bits.itemsize == 4, "TreePredictor", "categories")
         _check(_within(nodes["bitset_idx"][by_category], len(bits)), "TreePredictor", "categories")
     return TreePredictor(nodes, binned, raw)
 
 
-def make_sparse(kind: str, shape: Any, data: Any, indices: Any, starts: Any) -> Any:
-    """Create a sparse matrix whose indices are within its shape."""
-    lines, width = shape if kind.startswith("csr") else shape[::-1]
-    # scipy does not check the order if the last entry of the index pointer is zero.
-    ordered = _is_array(starts, "i", lines + 1) and starts[0] == 0 and (np.diff(starts) >= 0).all()
-    _check(ordered and starts[-1] <= len(indices) == len(data), kind, "starts of lines")
-    _check(_is_array(indices, "i", None) and _within(indices, width), kind, "indices")
-    return SPARSE[kind]((data, indices, starts), shape=tuple(shape))
-
-
 def check_compiled_arrays(made: Any) -> None:
     """Raise if arrays of a fitted estimator would lead compiled code out of bounds."""
     name, known = type(made).__name__, vars(made)
-    if "tree_" in known:
-        _check(is_tree(made.tree_) and made.tree_.n_features == made.n_features_in_, name, "tree_")
-        _check(made.tree_.n_outputs == made.n_outputs_ == 1, name, "outputs")
-    if "n_classes_" in known and "classes_" in known:
-        _check(np.size(made.n_classes_) == 1 and made.n_classes_ == len(made.classes_), name,
-              "classes")  # fmt: skip
-    # Members of voting and stacking validate their own input.
-    if "estimators_" in known and not hasattr(type(made), "n_features_in_"):
+    if name in CHECKS and CHECKS[name][0] in known:
         _check(type(known.get("n_features_in_")) is int, name, "n_features_in_")
-        _check_members(made, name)
-    for family, check in _CHECKS.items():
-        if family in known:
-            check(made, name)
+        CHECKS[name][1](made, name)
+
+
+def _check_tree(made: Any, name: str) -> None:
+    _check(is_tree(made.tree_) and made.tree_.n_features == made.n_features_in_, name, "tree_")
+    _check(made.tree_.n_outputs == made.n_outputs_ == 1, name, "outputs")
 
 
 def _check_members(made: Any, name: str) -> None:
     """Check that trees match the number of columns: some ensembles do not validate rows."""
     held = made.estimators_
+    if "n_classes_" in vars(made):
+        _check(np.size(made.n_classes_) == 1 and made.n_classes_ == len(made.classes_), name,
+              "classes")  # fmt: skip
     members = list(held.ravel() if isinstance(held, np.ndarray) else held)
     seen = [made.n_features_in_] * len(members)
     if getattr(made, "_max_features", made.n_features_in_) != made.n_features_in_:
@@ -530,6 +521,7 @@ def _check_members(made: Any, name: str) -> None:
 
 def _check_boosting(made: Any, name: str) -> None:
     """Check boosting, whose compiled sum writes ``out[i · K + k]`` for K trees a stage."""
+    _check_members(made, name)
     trees, count = made.estimators_, made.n_trees_per_iteration_
     _check(count == (1 if len(made.classes_) == 2 else len(made.classes_)), name, "trees a stage")
     _check(_is_array(trees, "O", None, count) and len(trees) > 0, name, "estimators_")
@@ -548,6 +540,7 @@ def _check_boosting(made: Any, name: str) -> None:
 def _check_histograms(made: Any, name: str) -> None:
     """Check that features of nodes are columns, with at most 256 categories each."""
     columns, bins = made.n_features_in_, made._bin_mapper
+    _check(type(bins).__name__ == "_BinMapper", name, "_bin_mapper")
     by_category = np.asarray(bins.is_categorical_, dtype=bool)
     _check(_is_array(bins.is_categorical_, "ub", columns), name, "is_categorical_")
     _check(len(bins.bin_thresholds_) == columns, name, "bin_thresholds_")
@@ -561,29 +554,34 @@ def _check_histograms(made: Any, name: str) -> None:
         split = nodes["feature_idx"][nodes["is_categorical"] != 0]
         _check(bool(by_category[split].all()), name, "features")
     if made._preprocessor is not None:  # puts categorical columns first, changes no number
-        parts = [part[1:] for part in made._preprocessor.transformers_[:2]]
-        kinds = [type(part).__name__ for part in (made._preprocessor, *(part for part, _ in parts))]
+        before = made._preprocessor
+        parts, places = before.transformers_[:2], before._transformer_to_input_indices
+        kinds = [type(part).__name__ for part in (before, *(part for _, part, _ in parts))]
         known = ["ColumnTransformer", "OrdinalEncoder", "FunctionTransformer"]
         _check(kinds == known, name, "_preprocessor")
-        chosen = [np.asarray(mask) for _, mask in parts]
-        whole = (
-            all(_is_array(mask, "b", columns) for mask in chosen) and (chosen[0] ^ chosen[1]).all()
-        )
-        _check(whole and made._preprocessor.n_features_in_ == columns, name, "_preprocessor")
+        _check(not getattr(before, "_name_to_fitted_passthrough", None), name, "_preprocessor")
+        masks = [np.asarray(mask) for _, _, mask in parts]
+        _check(all(_is_array(mask, "b", columns) for mask in masks), name, "_preprocessor")
+        # Frames are selected by position, arrays by mask.
+        whole = (masks[0] ^ masks[1]).all() and before.n_features_in_ == columns
+        sizes = [len(places[label]) for label, _, _ in parts]
+        _check(whole and sizes == [mask.sum() for mask in masks], name, "_preprocessor")
 
 
 def _check_neighbours(made: Any, name: str) -> None:
     rows, options = made._fit_X, made.effective_metric_params_
-    _check(_is_array(rows, "f", made.n_samples_fit_, made.n_features_in_), name, "_fit_X")
-    _check(bool(np.isfinite(rows).all()), name, "_fit_X")
+    _check(_is_array(rows, "f", None, made.n_features_in_), name, "_fit_X")
+    _check(made.n_samples_fit_ == len(rows) > 0 and bool(np.isfinite(rows).all()), name, "_fit_X")
     plain = isinstance(options, dict) and all(
         key == "p" and isinstance(value, int | float) for key, value in options.items()
     )
     plain = plain and made.metric_params is None and isinstance(made.effective_metric_, str)
     _check(plain, name, "effective_metric_params_")
-    if "_y" in vars(made):
+    if name == "KNeighborsClassifier":  # k places of a heap are filled by that many rows
+        _check(made.n_neighbors <= len(rows), name, "n_neighbors")
         within = _is_array(made._y, "iu", len(rows)) and _within(made._y, len(made.classes_))
-        _check(within and made.classes_.ndim == 1 and not made.outputs_2d_, name, "_y")
+        _check(within and _is_array(made.classes_, PLAIN_KINDS + "O", None), name, "_y")
+        _check(not made.outputs_2d_, name, "outputs")
 
 
 def _check_support(made: Any, name: str) -> None:
@@ -609,41 +607,62 @@ def _check_support(made: Any, name: str) -> None:
         _check(_is_array(each, "f", pairs if gives_chances else 0), name, "probabilities")
 
 
+def _check_covariance(made: Any, name: str) -> None:
+    """Check the matrix of Mahalanobis distances, which scipy reads as d × d unchecked."""
+    for each in {"covariance_", "precision_"} & vars(made).keys():
+        shape = (made.n_features_in_,) * 2
+        _check(vars(made)[each] is None or _is_array(vars(made)[each], "f", *shape), name, each)
+
+
 def _check_one_hot(made: Any, name: str) -> None:
     """Check category codes, which become column indices of a sparse matrix unchecked."""
-    widths, columns = made._n_features_outs, made.n_features_in_
+    widths, columns, dropped = made._n_features_outs, made.n_features_in_, None
     _check(len(made.categories_) == len(widths) == columns, name, "categories_")
-    for k, categories in enumerate(made.categories_):
-        check_order(categories, name)
-        codes = np.arange(len(categories))
-        grouped = made._default_to_infrequent_mappings[k] if made._infrequent_enabled else None
-        if grouped is not None:
-            _check(_is_array(grouped, "iu", len(categories)), name, "infrequent categories")
-            codes = grouped
+    plain = type(widths) is list and all(isinstance(each, int | np.integer) for each in widths)
+    _check(plain and all(each >= 0 for each in widths), name, "_n_features_outs")
+    if made._drop_idx_after_grouping is not None:
         dropped = made._drop_idx_after_grouping
+        _check(_is_array(dropped, "iO", columns), name, "drop_idx_")
+    for k, categories in enumerate(made.categories_):
+        _check_order(categories, name)
+        codes = np.arange(len(categories))
+        if made._infrequent_enabled:
+            grouped, rare = made._default_to_infrequent_mappings[k], made._infrequent_indices[k]
+            _check((grouped is None) == (rare is None), name, "infrequent categories")
+            if grouped is not None:  # unknown categories take the code of a rare one
+                _check(_is_array(grouped, "iu", len(categories)), name, "infrequent categories")
+                codes = grouped
         if dropped is not None and dropped[k] is not None:
-            _check(len(dropped) == columns, name, "drop_idx_")
+            _check(isinstance(dropped[k], int | np.integer), name, "drop_idx_")
             codes = codes[codes != dropped[k]]
             codes = codes - (codes > dropped[k])
         _check(_within(codes, widths[k]), name, "_n_features_outs")
 
 
-def check_order(categories: Any, name: str) -> None:
-    """Check that numeric categories ascend, with NaN last: they are found by bisection."""
-    _check(type(categories) is np.ndarray and categories.ndim == 1, name, "categories_")
-    if categories.dtype.kind in "iuf":
-        known = categories[:-1] if np.isnan(categories[-1:]).any() else categories
-        _check(bool((np.diff(known) > 0).all()), name, "categories_")
+def _check_order(categories: Any, name: str) -> None:
+    """Check that numbers ascend, with NaN last: they are found by bisection, texts by hashing."""
+    _check(_is_array(categories, PLAIN_KINDS + "O", None), name, "categories_")
+    if categories.dtype.kind not in "OSU":
+        known = categories[:-1] if (categories[-1:] != categories[-1:]).any() else categories
+        _check((known[:-1] < known[1:]).all(), name, "categories_")
 
 
-# Keyed by an attribute that only this family has.
-_CHECKS = {
-    "n_trees_per_iteration_": lambda made, name: (
-        _check_histograms if "_bin_mapper" in vars(made) else _check_boosting
-    )(made, name),
-    "n_samples_fit_": _check_neighbours,
-    "_n_support": _check_support,
-    "_n_features_outs": _check_one_hot,
+# For each class with a check: the attribute without which it does nothing, and the check.
+CHECKS: dict[str, tuple[str, Any]] = {
+    name: (attribute, check)
+    for names, attribute, check in (
+        ("DecisionTreeClassifier DecisionTreeRegressor", "tree_", _check_tree),
+        ("ExtraTreeClassifier ExtraTreeRegressor", "tree_", _check_tree),
+        ("BaggingClassifier IsolationForest", "estimators_", _check_members),
+        ("ExtraTreesClassifier RandomForestClassifier", "estimators_", _check_members),
+        ("GradientBoostingClassifier", "estimators_", _check_boosting),
+        ("HistGradientBoostingClassifier", "_predictors", _check_histograms),
+        ("KNeighborsClassifier LocalOutlierFactor NearestNeighbors", "_fit_X", _check_neighbours),
+        ("OneClassSVM SVC", "support_vectors_", _check_support),
+        ("EllipticEnvelope", "location_", _check_covariance),
+        ("OneHotEncoder", "categories_", _check_one_hot),
+    )
+    for name in names.split()
 }
 
 
@@ -669,11 +688,13 @@ def _records(names: Any, table: Array, dtype: Any) -> Array:
     return records
 
 
-def _is_acyclic(left: Any, right: Any, leaf: Any) -> bool:
-    """Return whether the children of every inner node come later, so that each path ends."""
-    here = np.arange(len(left))
-    later = (here < left) & (left < len(left)) & (here < right) & (right < len(right))
-    return len(left) > 0 and bool((leaf | later).all())
+def _check_children(left: Array, right: Array, leaf: Array, name: str) -> None:
+    """Check that every node but the first is the child of exactly one earlier node: a tree."""
+    parents, count = np.flatnonzero(~leaf), len(leaf)
+    children = np.concatenate([left[parents], right[parents]])
+    later = (children > np.tile(parents, 2)) & (children < count)
+    _check(count > 0 and bool(later.all()), name, "children")
+    _check((np.bincount(children, minlength=count)[1:] == 1).all(), name, "children")
 
 
 def _within(indices: Any, count: int) -> bool:
@@ -703,63 +724,47 @@ def _check(sound: Any, name: str, what: str) -> None:
 #
 # They are created by their constructors, which only store parameters, and from their fitted
 # attributes. Most of them score with NumPy, which checks bounds. Indices that compiled code follows
-# unchecked are checked above, or recomputed (`complete`), such as neighbour search trees. Other
+# unchecked are checked above, or recomputed (`complete`), such as neighbour search trees; the table
+# in SECURITY.md names, for each class, what is indexed, what proves the range, and the test. Other
 # classes go through skops and need the user's trust.
 
 
 CLASSES = {
     "calibration": "CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration",
     "compose": "ColumnTransformer",
-    "covariance": "EllipticEnvelope EmpiricalCovariance LedoitWolf MinCovDet OAS ShrunkCovariance",
-    "decomposition": "FactorAnalysis FastICA IncrementalPCA KernelPCA PCA TruncatedSVD",
-    "discriminant_analysis": "LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis",
+    "covariance": "EllipticEnvelope",
+    "decomposition": "PCA TruncatedSVD",
+    "discriminant_analysis": "LinearDiscriminantAnalysis",
     "dummy": "DummyClassifier",
-    "ensemble": "AdaBoostClassifier BaggingClassifier ExtraTreesClassifier "
-    "GradientBoostingClassifier HistGradientBoostingClassifier IsolationForest "
-    "RandomForestClassifier StackingClassifier VotingClassifier",
+    "ensemble": "BaggingClassifier ExtraTreesClassifier GradientBoostingClassifier "
+    "HistGradientBoostingClassifier IsolationForest RandomForestClassifier VotingClassifier",
     "ensemble._hist_gradient_boosting.binning": "_BinMapper",
-    "feature_selection": "SelectFromModel SelectKBest VarianceThreshold",
     "frozen": "FrozenEstimator",
-    "gaussian_process": "GaussianProcessClassifier GaussianProcessRegressor",
-    "gaussian_process._gpc": "_BinaryGaussianProcessClassifierLaplace",
-    "gaussian_process.kernels": "ConstantKernel DotProduct Matern Product RBF RationalQuadratic "
-    "Sum WhiteKernel",
     "impute": "KNNImputer MissingIndicator SimpleImputer",
     "isotonic": "IsotonicRegression",
-    "kernel_approximation": "Nystroem RBFSampler",
-    "linear_model": "LogisticRegression LogisticRegressionCV Perceptron RidgeClassifier "
-    "RidgeClassifierCV SGDClassifier SGDOneClassSVM",
-    "mixture": "BayesianGaussianMixture GaussianMixture",
-    "model_selection": "GridSearchCV GroupKFold GroupShuffleSplit KFold LeaveOneGroupOut "
-    "LeaveOneOut PredefinedSplit RandomizedSearchCV RepeatedKFold RepeatedStratifiedKFold "
-    "ShuffleSplit StratifiedGroupKFold StratifiedKFold StratifiedShuffleSplit TimeSeriesSplit",
-    "naive_bayes": "BernoulliNB GaussianNB",
+    "linear_model": "LogisticRegression LogisticRegressionCV RidgeClassifier SGDClassifier "
+    "SGDOneClassSVM",
+    "mixture": "GaussianMixture",
+    "model_selection": "GridSearchCV GroupKFold KFold LeaveOneGroupOut LeaveOneOut PredefinedSplit "
+    "StratifiedGroupKFold StratifiedKFold TimeSeriesSplit",
+    "naive_bayes": "GaussianNB",
     "neighbors": "KNeighborsClassifier LocalOutlierFactor NearestNeighbors",
     "neural_network": "MLPClassifier",
-    "pipeline": "FeatureUnion Pipeline",
-    "preprocessing": "FunctionTransformer KBinsDiscretizer KernelCenterer LabelBinarizer "
-    "LabelEncoder MaxAbsScaler MinMaxScaler Normalizer OneHotEncoder OrdinalEncoder "
-    "PowerTransformer QuantileTransformer RobustScaler StandardScaler",
-    "random_projection": "GaussianRandomProjection SparseRandomProjection",
-    "svm": "LinearSVC NuSVC OneClassSVM SVC",
+    "pipeline": "Pipeline",
+    "preprocessing": "FunctionTransformer LabelBinarizer LabelEncoder MaxAbsScaler MinMaxScaler "
+    "OneHotEncoder OrdinalEncoder QuantileTransformer RobustScaler StandardScaler",
+    "svm": "LinearSVC OneClassSVM SVC",
     "tree": "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier ExtraTreeRegressor",
 }
 MODULE_OF = {name: module for module, names in CLASSES.items() for name in names.split()}
 
 # Allowed strings of parameters for which scikit-learn declares none.
-UNDECLARED = {
-    "method": ("isotonic", "sigmoid", "temperature"),
-    **dict.fromkeys((
-        "alpha_bounds", "constant_value_bounds", "length_scale_bounds", "noise_level_bounds",
-        "sigma_0_bounds",
-    ), ("fixed",)),
-}  # fmt: skip
+UNDECLARED = {"method": ("isotonic", "sigmoid", "temperature")}
 # Names of columns, classes, categories and steps: strings that are data.
 ANY_TEXT = frozenset(("constant", "fill_value", "missing_values"))
 LISTED_TEXT = frozenset((
     "categorical_features", "categories", "class_weight", "classes", "drop", "estimators",
-    "param_distributions", "param_grid", "steps", "transformer_list", "transformer_weights",
-    "transformers",
+    "param_grid", "steps", "transformer_weights", "transformers",
 ))  # fmt: skip
 FITTED_TEXT = frozenset((
     "_columns", "_name_to_fitted_passthrough", "_remainder", "_transformer_to_input_indices",
@@ -781,18 +786,14 @@ NOT_SAVED = frozenset((
 
 @cache
 def functions() -> dict[str, Any]:
-    """Return functions that parameters may be: ufuncs of NumPy, and two of scikit-learn."""
-    from sklearn.feature_selection import f_classif
+    """Return functions that parameters may be: ufuncs of NumPy, and one of scikit-learn."""
     from sklearn.utils import check_array
 
     names = ("abs", "arcsinh", "cbrt", "exp", "expm1", "log", "log10", "log1p", "log2", "sqrt",
              "square", "tanh")  # fmt: skip
     # The transformer of numeric columns in boosting with categories.
     numbers = partial(check_array, dtype=[np.float64], ensure_all_finite=False)
-    return {name: getattr(np, name) for name in names} | {
-        "f_classif": f_classif,
-        "numbers": numbers,
-    }
+    return {name: getattr(np, name) for name in names} | {"numbers": numbers}
 
 
 def function_name(thing: Any) -> str | None:
@@ -802,6 +803,11 @@ def function_name(thing: Any) -> str | None:
         if parts[0] is parts[1] and getattr(thing, "keywords", 0) == getattr(known, "keywords", 0):
             return name
     return None
+
+
+def is_function(thing: Any) -> bool:
+    """Return whether it is a function of a file."""
+    return isinstance(thing, np.ufunc | partial)
 
 
 def class_by_name(name: str) -> type | None:
@@ -835,8 +841,8 @@ def words_of(cls: Any) -> dict[str, tuple[Any, ...]]:
 
 
 def parameters_of(thing: Any) -> dict[str, Any]:
-    """Return the parameters of an estimator, kernel or splitter; repeated ones use `cvargs`."""
-    held = {**vars(thing).get("cvargs", {}), **vars(thing)}
+    """Return the parameters of an estimator or splitter."""
+    held = vars(thing)
     return {name: held[name] for name in signature(type(thing)).parameters if name in held}
 
 
@@ -844,8 +850,11 @@ def make(cls: Any, parameters: dict[str, Any]) -> Any:
     """Create an unfitted instance; raise for parameters that scikit-learn does not accept."""
     made = cls(**parameters)
     for name, value in parameters.items():
-        known = function_name(value) or value in NUMBER_TYPES.values() if callable(value) else True
-        if not known and "gaussian_process" not in cls.__module__:  # its kernels are callable
+        if not callable(value):
+            continue
+        known = value in NUMBER_TYPES.values() if name == "dtype" else function_name(value)
+        # A function as a kernel has support vectors index the columns of its result.
+        if not known or name not in ("dtype", "func", "inverse_func"):
             raise LoadError(
                 f"{cls.__name__}.{name} is {type(value).__name__}, and would be called."
             )

@@ -145,17 +145,13 @@ class Encoder:
         return self._encode_object(kind, thing, path) if kind else self._encode_other(thing, path)
 
     def _encode_other(self, thing: Any, path: str) -> dict[str, Any]:
-        """Encode trees, sparse matrices, functions and third-party estimators."""
+        """Encode trees, functions and third-party estimators."""
         if safety.is_tree(thing):
             *facts, table = safety.tree_columns(thing)
             return {"tree": [*facts, self.value(table, path)]}
         if safety.is_predictor(thing):
             names, *tables = safety.predictor_columns(thing)
             return {"predictor": [names, *(self.value(table, path) for table in tables)]}
-        if type(thing).__name__ in safety.SPARSE:
-            parts = (thing.data, thing.indices, thing.indptr)
-            held = [self.value(part, path) for part in parts]
-            return {"sparse": [type(thing).__name__, list(map(int, thing.shape)), *held]}
         name = safety.function_name(thing)
         if name is not None:
             return {"function": name}

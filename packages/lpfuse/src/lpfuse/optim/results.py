@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lpfuse._arrays.operations import Array, Host
-from lpfuse._files import ANY, saved_as
+from lpfuse._files import saved_as
 
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Block
@@ -62,7 +62,7 @@ class Bounds(NamedTuple):
     watched: Any = None  # result of the solver's `Watch`
 
 
-@saved_as("Certificate", status=ANY)
+@saved_as("Certificate", status=("optimal", "rounding", "stopped", "max_iter"))
 @dataclass(frozen=True)
 class Certificate:
     """Bounds of the optimum: ``primal − gap ≤ optimum ≤ primal``.
@@ -78,7 +78,8 @@ class Certificate:
         A lower bound of the optimum, as computed from `alpha`: recompute it with
         ``Problem.dual_value(certificate.alpha)``.
     gap : float
-        ``primal − dual + rounding``: an upper bound of the suboptimality.
+        ``primal − dual + rounding``: an upper bound of the suboptimality. Neither it nor
+        `relative_gap` and `rounding` are below 0.
     relative_gap : float
         ``gap / max(primal, 1e-3 Σ c)``.
     passes : float
@@ -107,6 +108,11 @@ class Certificate:
     rounding: float = 0.0
     alpha: Array | None = field(default=None, repr=False, compare=False)
     dual_weights: Host | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # A gap below 0 would pass every comparison with a tolerance.
+        if any(figure < 0.0 for figure in (self.gap, self.relative_gap, self.rounding)):
+            raise ValueError(f"A certificate claims a gap and a rounding of at least 0, got {self}")
 
     def __str__(self) -> str:
         return (

@@ -104,7 +104,7 @@ class AttributionsDisplay:
         Parameters
         ----------
         explanation : Explanation
-            Of :meth:`lpfuse.FusedDetector.explain`, or of a `TableModel`.
+            Of :meth:`lpfuse.FusedDetector.explain`.
         row : int, default=0
             Which of its rows.
         ax, max_columns, **kwargs
@@ -139,7 +139,7 @@ class AttributionsDisplay:
 
         Parameters
         ----------
-        estimator : FusedDetector or TableModel
+        estimator : FusedDetector
             Fitted.
         X : array-like or data frame of shape (n, d)
             Rows.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from scipy.stats import false_discovery_control
 from sklearn.utils.validation import check_array
 
 from lpfuse._arrays.operations import Host
-from lpfuse._files import saved_as
+from lpfuse._files import saved_as, state_errors
 from lpfuse._validation.params import check_choice, check_share, check_values
 from lpfuse.threshold.offsets import to_memory
 
@@ -442,6 +443,8 @@ class OnlineDiscoveries:
     def update(self, pvalues: Any) -> NDArray[np.bool_]:
         """Decide about the next rows and update the state.
 
+        After an error or an interruption the state is unchanged.
+
         Parameters
         ----------
         pvalues : array-like of shape (m,)
@@ -459,17 +462,32 @@ class OnlineDiscoveries:
         declared = ~np.isnan(known)
         values = known[declared]
         if values.size:
-            self.n_batches_ += 1
-            if self.method in INVESTING:
-                chosen = self._decide_investing(values, rate, INVESTING[self.method])
-            elif self.method == "lond":
-                chosen = self._decide_lond(values, rate)
-            else:
-                chosen = self._decide_batch_bh(values, rate)
+            after = copy(self)  # no array of it is changed in place
+            with state_errors(self):
+                self._check()
+                after.n_batches_ += 1
+                if self.method in INVESTING:
+                    chosen = after._decide_investing(values, rate, INVESTING[self.method])
+                elif self.method == "lond":
+                    chosen = after._decide_lond(values, rate)
+                else:
+                    chosen = after._decide_batch_bh(values, rate)
+                after.n_rows_ += values.size
+                after.n_discoveries_ += int(chosen.sum())
+                after._check()
             declared[declared] = chosen
-            self.n_rows_ += values.size
-            self.n_discoveries_ += int(chosen.sum())
+            vars(self).update(vars(after))
         return declared
+
+    def _check(self) -> None:
+        """Raise an error if the state, which may be from a file, is none that `update` leaves."""
+        counts = np.array([self.n_rows_, self.n_batches_, self.n_discoveries_, self.clock_])
+        pairs = [(self.excess_, self.committed_), (self.marks_, self.clocks_)]
+        parts = [counts, *pairs[0], self.invested_, self.earned_, *pairs[1]]
+        kinds = "".join(each.dtype.kind for each in parts)
+        held = all(((each >= 0) & (each < 2.0**53)).all() for each in parts)
+        if kinds != "iffffii" or not held or any(len(one) != len(two) for one, two in pairs):
+            raise ArithmeticError("expected counts, and arrays of finite numbers from 0")
 
     def _decide_batch_bh(self, values: Host, rate: float) -> NDArray[np.bool_]:
         # R⁺ + D − R is D + excess: batches of equal excess share a denominator and are summed.
@@ -488,7 +506,7 @@ class OnlineDiscoveries:
                 self.excess_ = np.append(self.excess_, excess)
                 self.committed_ = np.append(self.committed_, 0.0)
                 here = np.append(here, True)
-            self.committed_[here] += own * found_at_most
+            self.committed_ = self.committed_ + np.where(here, own * found_at_most, 0.0)
         return declared
 
     def _decide_lond(self, values: Host, rate: float) -> NDArray[np.bool_]:
@@ -531,7 +549,7 @@ class OnlineDiscoveries:
         ticks = (values > rule.candidate) & (values <= rule.kept)
         after = np.cumsum(ticks)
         earned = np.zeros(values.size)
-        invested = self.invested_
+        invested = self.invested_.copy()
         earnings, now = rate * rule.gamma(np.arange(1.0, invested.size + 1)), 0
         nothing_yet = not self.earned_.any()
         for i, (value, tick) in enumerate(zip(values.tolist(), ticks.tolist(), strict=True)):

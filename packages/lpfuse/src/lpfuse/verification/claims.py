@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays.operations import is_blocked, to_host
+from lpfuse._arrays.operations import is_blocked, is_numpy, to_host
 from lpfuse._format import number, quote
 from lpfuse._validation.params import check_labels, check_sample_weight
 from lpfuse._validation.tables import check_scores, column_names
@@ -167,33 +170,37 @@ class StatedProblem:
     fit_intercept: bool
 
     @classmethod
-    def of(cls, S: Vector, y: Vector, m: Vector, names: Any, parameters: Mapping[str, Any]) -> Any:
-        """From checked rows and the parameters of the fusion."""
-        imaginary = float(parameters["imaginary_anomalies"])
+    def of(
+        cls, S: Vector, y: Vector, m: Vector, centre: list[Fraction], options: Mapping[str, Any]
+    ) -> Any:
+        """From checked rows, the centre of the ball and the other parameters of the fusion."""
+        imaginary = options["imaginary_anomalies"]
         is_normal = y > 0.0
         has_anomalies = imaginary > 0.0 or not is_normal.all()
         factors = {1: Fraction(1), -1: Fraction(1)}
-        if parameters["class_weight"] == "balanced" and has_anomalies:
+        if options["class_weight"] == "balanced" and has_anomalies:
             normal = _exact_sum(m[is_normal])
             anomalies = _exact_sum(m[~is_normal]) + Fraction(imaginary)
             if normal and anomalies:
                 half = (normal + anomalies) / 2
                 factors = {1: half / normal, -1: half / anomalies}
-        p, R = float(parameters["p"]), S.shape[1]
-        ball = Ball(
-            math.inf if p == math.inf else Fraction(p),
-            _prior(parameters["prior"], names, R),
-            Fraction(float(parameters["radius"])),
-            bool(parameters["nonnegative"]),
-        )
-        squares = parameters["loss"] == "least_squares"
-        free = bool(parameters["fit_intercept"]) and bool(has_anomalies)
+        p, radius = options["p"], Fraction(options["radius"])
+        exact = math.inf if p == math.inf else Fraction(p)
+        ball = Ball(exact, centre, radius, bool(options["nonnegative"]))
+        squares = options["loss"] == "least_squares"
+        free = bool(options["fit_intercept"]) and bool(has_anomalies)
         return cls(S, y, m, imaginary, factors, ball, squares, free)
 
     @property
     def n_multipliers(self) -> int:
         """Rows, the imaginary one included."""
         return len(self.y) + int(self.imaginary > 0.0)
+
+    def size(self, weights: Sequence[Fraction | float], b: float, cost: Fraction) -> Fraction:
+        """Return ``Σ c loss(1 + |b| + max|s| Σ|w|)``: no term of a sum is larger."""
+        largest = float(max(self.S.max(), -self.S.min(), -IMAGINARY_SCORE))
+        reach = sum(abs(Fraction(w)) for w in weights)
+        return cost * (1 + abs(Fraction(b)) + Fraction(largest) * reach) ** (1 + self.squares)
 
     def blocks(self, kind: type[Rows], alpha: Vector | None) -> Iterator[tuple[int, Any, Any]]:
         """Class, rows and multipliers, block by block."""
@@ -212,14 +219,12 @@ class StatedProblem:
     def sides(self, kind: type[Rows], w: Vector, b: float, dual: Vector | None) -> Sides:
         """Return both sides at weights and a dual point.
 
-        Multipliers, or weights w̃ for least squares.
-
-        Without a dual point, or with one that is not allowed, the bound is 0.
+        Multipliers, or weights w̃ for least squares. Without a dual point the bound is 0.
         """
         values: list[Interval] = []
         costs: list[Interval] = []
         sums: dict[int, list[_Sums]] = {1: [], -1: []}
-        alpha = None if self.squares or not self._allows(dual) else dual
+        alpha = None if self.squares else dual
         with np.errstate(all="ignore"):
             for label, rows, multipliers in self.blocks(kind, alpha):
                 factor = Interval.point(self.factors[label])
@@ -228,7 +233,7 @@ class StatedProblem:
                 values.append(factor.times(rows.total(losses)))
                 ones = rows.numbers(np.ones(rows.n))
                 costs.append(factor.times(rows.total(ones)))
-                if self.squares and self._allows(dual):
+                if self.squares and dual is not None:
                     multipliers = rows.residuals(label, dual, b)
                 if multipliers is not None:
                     sums[label].append(_Sums.of(rows, multipliers, ones, self.squares, factor))
@@ -239,15 +244,6 @@ class StatedProblem:
             found = self._squares_bound(*merged) if self.squares else self._hinge_bound(*merged)
             bound = Interval(max(found.low, zero), max(found.high, zero))
         return Sides(total(values), bound, total(costs))
-
-    def _allows(self, dual: Vector | None) -> bool:
-        """Whether a dual point has the right length, is finite, and within [0, 1] for the hinge."""
-        if dual is None:
-            return False
-        length = self.S.shape[1] if self.squares else self.n_multipliers
-        if dual.shape != (length,) or not np.isfinite(dual).all():
-            return False
-        return self.squares or bool(((dual >= 0.0) & (dual <= 1.0)).all())
 
     def _hinge_bound(self, normal: _Sums, anomalies: _Sums) -> Interval:
         pulls = [normal.pull, anomalies.pull]
@@ -323,15 +319,18 @@ def _exact_sum(m: Vector) -> Fraction:
     return found
 
 
-def _prior(prior: Any, names: Sequence[str] | None, R: int) -> list[Fraction]:
-    """Return the centre of the ball, one weight a column."""
+def _prior(prior: Any, names: Sequence[str] | None, R: int) -> Any:
+    """Return the centre of the ball as an array of one weight a column, if the prior is one."""
     if prior is None:
-        return [Fraction(0)] * R
+        return np.zeros(R)
     if hasattr(prior, "to_dict") and all(isinstance(key, str) for key in prior.index):
         prior = prior.to_dict()  # a series with names
     if isinstance(prior, Mapping):
         prior = [prior.get(name, 0.0) for name in names or ()]
-    return [Fraction(float(x)) for x in prior]
+    with suppress(TypeError, ValueError):
+        found = np.asarray(prior)
+        return found.astype(np.float64) if found.dtype.kind in "iufO" else prior
+    return prior
 
 
 # --------------------------------------------------------------------------------------------------
@@ -341,6 +340,9 @@ def _prior(prior: Any, names: Sequence[str] | None, R: int) -> list[Fraction]:
 # Relative tolerance for the rounding of the claims: sixteen units in the last place.
 SLACK = Fraction(1, 2**49)
 NORM_SLACK = Fraction(1, 10**12)  # relative tolerance of the norm: a sum of R powers is rounded
+# Most that rounding may be of the size of the terms: 17,000 certificates of problems of all scales
+# state at most 2^-39 of it.
+LARGEST_ROUNDING = Fraction(1, 2**30)
 
 
 @dataclass(frozen=True)
@@ -383,10 +385,8 @@ class Verification:
 
     def sentence(self) -> str:
         """Return the result as a sentence."""
-        how = {
-            "exact": "in exact arithmetic",
-            "compensated": "in compensated sums with a bound of their rounding",
-        }[self.arithmetic]
+        how = "in compensated sums with a bound of their rounding"
+        how = "in exact arithmetic" if self.arithmetic == "exact" else how
         if self.holds:
             return (
                 f"The certificate holds, recomputed {how}: the value is {number(self.value[1], 6)},"
@@ -400,70 +400,114 @@ class Verification:
         return self.sentence()
 
 
+FINITE = sys.float_info.max
+
+
+class Range(NamedTuple):
+    """Real numbers from `low` to `high`; all finite ones by default."""
+
+    low: float = -FINITE
+    high: float = FINITE
+
+    def __str__(self) -> str:
+        least = "" if self.low == -FINITE else f"at least {number(self.low)} and "
+        return least + ("finite" if self.high == FINITE else f"at most {number(self.high)}")
+
+
+# What each parameter and each field of a certificate may be: numbers, or one of some values. No
+# figure is below 0, as no loss is.
+YES_OR_NO, LARGEST = (False, True), 1e9
+PARAMETERS: dict[str, Any] = {
+    "p": Range(1.0, math.inf), "tol": Range(math.ulp(0.0), 1.0), "radius": Range(0.0, LARGEST),
+    "imaginary_anomalies": Range(0.0), "loss": ("hinge", "least_squares"),
+    "class_weight": (None, "balanced"), "fit_intercept": YES_OR_NO, "nonnegative": YES_OR_NO,
+}  # fmt: skip
+FIGURES = ("primal", "dual", "gap", "relative_gap", "rounding", "passes")
+STATUSES = ("optimal", "rounding", "stopped", "max_iter")
+FIELDS: dict[str, Any] = {**dict.fromkeys(FIGURES, Range(0.0)), "status": STATUSES}
+# Types whose instances are what they show: a subclass may compare or convert as it likes.
+NUMBERS = (float, int, Fraction, *(np.dtype(kind).type for kind in "bhilqBHILQefd"))
+CHOICES = (str, type(None), bool, int, np.bool_)
+FLOATS = ("float64", "float32", "torch.float64", "torch.float32")
+
+
+class Reader:
+    """Read values that may have been altered; what is outside its domain becomes a fault."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+
+    def value(self, owner: Any, name: str, domain: Any) -> Any:
+        """Return an attribute, a number or choice inside its domain; NaN or None for any other."""
+        x: Any = getattr(owner, name, None)
+        if not isinstance(domain, Range):
+            if type(x) in CHOICES and x in domain:
+                return x
+            return self._refuse(name, " or ".join(map(quote, domain)), x)
+        with suppress(OverflowError):  # a long integer
+            if type(x) in NUMBERS and domain.low <= float(x) <= domain.high:
+                return float(x)
+        self._refuse(name, f"a number, {domain}", x)
+        return math.nan
+
+    def vector(self, name: str, x: Any, n: int, domain: Range) -> Any:
+        """Return n real numbers inside a domain as a plain array; None for anything else."""
+        x = x.compute() if is_blocked(x) else x  # multipliers beside scores of Dask are lazy
+        known = type(x) in (np.ndarray, np.memmap) or (is_array_api_obj(x) and not is_numpy(x))
+        if known and str(x.dtype) in FLOATS and tuple(x.shape) == (n,):
+            found = to_host(x)
+            outside = ~((found >= domain.low) & (found <= domain.high))
+            if not outside.any():
+                return found
+            x = float(found[outside][0])
+        return self._refuse(name, f"an array of {n} floats, {domain}", x)
+
+    def _refuse(self, name: str, expected: str, x: Any) -> None:
+        got = type(x).__name__
+        with suppress(ValueError):  # a long integer
+            if type(x) in (*NUMBERS, *CHOICES):
+                got = quote(x)
+            elif isinstance(x, np.ndarray):
+                got += f" of shape {x.shape} and dtype {x.dtype}"
+        self.faults.append(f"{name} must be {expected}, got {got}.")
+
+
 class Fit(NamedTuple):
-    """Weights, intercept, dual point and certificate of a fit, as floats."""
+    """Weights, intercept, dual point and claims of a fit, as plain numbers."""
 
     w: Vector
     b: float
     dual: Vector | None
-    claim: Any
+    claim: Mapping[str, Any]
     tol: Fraction
 
     @classmethod
-    def of(cls, fusion: Any, parameters: Mapping[str, Any], stated: StatedProblem) -> Fit:
-        """Read a fit, which may have been modified: invalid weights are reported, not raised."""
-        claim = fusion.certificate_
-        dual = claim.dual_weights if stated.squares else claim.alpha
-        return cls(
-            _floats(fusion.weights_),
-            float(fusion.intercept_),
-            None if dual is None else _floats(dual),
-            claim,
-            Fraction(float(parameters["tol"])),
-        )
+    def of(cls, fusion: Any, claim: Mapping[str, Any], stated: StatedProblem, read: Reader) -> Fit:
+        """Read a fit, which may have been altered: invalid values are reported, not raised."""
+        R, proof = stated.S.shape[1], fusion.certificate_
+        w = read.vector("weights_", getattr(fusion, "weights_", None), R, Range())
+        b = read.value(fusion, "intercept_", Range())
+        domains = {"alpha": (stated.n_multipliers, Range(0.0, 1.0)), "dual_weights": (R, Range())}
+        duals = {
+            name: read.vector(name, getattr(proof, name), *domain)
+            for name, domain in domains.items()
+            if getattr(proof, name, None) is not None
+        }
+        dual = duals.get("dual_weights" if stated.squares else "alpha")
+        return cls(w, b, dual, claim, Fraction(float(fusion.tol)))
 
     def check(self, stated: StatedProblem, kind: type[Rows]) -> Verification | None:
         """Compare claims with recomputed values; None where the arithmetic is not conclusive."""
-        claim, how = self.claim, "exact" if kind is ExactRows else "compensated"
-        unusable = self._unusable_reason(stated)
-        value = bound = (-math.inf, math.inf)
-        gap = relative = math.inf
-        faults = [unusable] if unusable else []
-        if not unusable:
-            sides = stated.sides(kind, self.w, self.b, self.dual)
-            checks = [*self._feasibility_checks(stated), *self._claim_checks(sides)]
-            faults = [check.fault for check in checks if check.is_false]
-            if not faults and not all(check.is_true for check in checks):
-                if how != "exact":
-                    return None
-                # Inconclusive only by the width of powers, 1e-60: not proven.
-                faults = [check.fault for check in checks if not check.is_true]
-            value, bound = _outward(sides.value), _outward(sides.bound)
-            gap, relative = _up(sides.gap.high), _up(sides.relative_gap.high)
-        return Verification(
-            holds=not faults,
-            faults=tuple(faults),
-            value=value,
-            bound=bound,
-            gap=gap,
-            relative_gap=relative,
-            claimed_value=float(claim.primal),
-            claimed_bound=float(claim.dual),
-            claimed_gap=float(claim.gap),
-            claimed_relative_gap=float(claim.relative_gap),
-            status=str(claim.status),
-            arithmetic=how,
-        )
-
-    def _unusable_reason(self, stated: StatedProblem) -> str:
-        """Return why nothing can be recomputed; empty if it can."""
-        R, claim = stated.S.shape[1], self.claim
-        if self.w.shape != (R,) or not (np.isfinite(self.w).all() and math.isfinite(self.b)):
-            return f"Weights and intercept are not {R + 1} finite numbers."
-        says = claim.primal, claim.dual, claim.gap, claim.relative_gap, claim.rounding
-        if any(math.isnan(x) for x in says) or claim.rounding < 0.0:
-            return "The certificate holds a NaN, or a rounding below 0."
-        return ""
+        sides = stated.sides(kind, self.w, self.b, self.dual)
+        checks = [*self._feasibility_checks(stated), *self._claim_checks(stated, sides)]
+        faults = [check.fault for check in checks if check.is_false]
+        if not faults and not all(check.is_true for check in checks):
+            if kind is not ExactRows:
+                return None
+            # Inconclusive only by the width of powers, 1e-60: not proven.
+            faults = [check.fault for check in checks if not check.is_true]
+        how = "exact" if kind is ExactRows else "compensated"
+        return _verification(self.claim, faults, sides, how)
 
     def _feasibility_checks(self, stated: StatedProblem) -> Iterator[_Check]:
         """Yield checks of the constraints on weights and intercept."""
@@ -482,47 +526,55 @@ class Fit(NamedTuple):
             told = f"There is an intercept, {number(self.b)}, that was not asked for."
             yield _Check(Interval.point(Fraction(abs(self.b))), zero, told)
 
-    def _claim_checks(self, sides: Sides) -> Iterator[_Check]:
+    def _claim_checks(self, stated: StatedProblem, sides: Sides) -> Iterator[_Check]:
         """Yield checks of the claims, each a number that must not exceed a limit.
 
-        Infinite values claim nothing. Value and bound may be off by the stated rounding, and all by
-        `SLACK`.
+        Value and bound may be off by the stated rounding, but not by more than rounding can do to
+        terms of their size, and all by `SLACK`.
         """
-        claim, slack = self.claim, SLACK * sides.scale.low
-        value, bound, gap = sides.value, sides.bound, sides.gap
-        says = claim.primal, claim.dual, claim.rounding
-        if all(map(math.isfinite, says)):
-            primal, dual, rounding = map(Fraction, says)
-            yield _Check(
-                value.minus(Interval.point(primal)).size(),
-                rounding + slack,
-                f"These rows give the weights the value {number(_up(value.high), 6)}, where "
-                f"{number(claim.primal, 6)} was claimed: they are other rows, labels or sample "
-                "weights than those of the fit, or weights or certificate were changed since.",
-            )
-            yield _Check(
-                Interval.point(max(dual, Fraction(0))).minus(bound),
-                rounding + slack,
-                f"The dual point proves the bound {number(_down(bound.low), 6)}, where "
-                f"{number(claim.dual, 6)} was claimed.",
-            )
-            if math.isfinite(claim.gap):
-                yield _Check(
-                    Interval.point(primal - dual + rounding),
-                    Fraction(claim.gap) + SLACK * (abs(primal) + abs(dual) + rounding),
-                    "The claimed gap is less than value − bound + rounding.",
-                )
-        if math.isfinite(claim.gap):
-            told = f"{number(_up(gap.high), 2)}, where {number(claim.gap, 2)} was claimed."
-            yield _Check(gap, Fraction(claim.gap) + slack, f"The proven gap is {told}")
-        relative = sides.relative_gap
+        claim, ball, cost = self.claim, stated.ball, sides.cost.high
+        value, bound, gap, relative = sides.value, sides.bound, sides.gap, sides.relative_gap
+        primal, dual, claimed, share, rounding = (Fraction(claim[name]) for name in FIGURES[:5])
+        slack = SLACK * sides.scale.low
+        at_weights = LARGEST_ROUNDING * stated.size(self.w.tolist(), self.b, cost)
+        # Sums of the dual side have terms of any weights in the ball, and of the dual weights.
+        off = np.zeros(len(self.w)) if self.dual is None or not stated.squares else self.dual
+        reach = [*ball.centre, *[ball.radius] * len(self.w), *off.tolist()]
+        most = LARGEST_ROUNDING * stated.size(reach, self.b, cost)
+        yield _Check(
+            Interval.point(rounding),
+            most,
+            f"The claimed rounding is {number(claim['rounding'], 2)}, where sums of these rows are "
+            f"off by at most {number(_up(most), 2)}.",
+        )
+        yield _Check(
+            value.minus(Interval.point(primal)).size(),
+            min(rounding, at_weights) + slack,
+            f"These rows give the weights the value {number(_up(value.high), 6)}, where "
+            f"{number(claim['primal'], 6)} was claimed: they are other rows, labels or sample "
+            "weights than those of the fit, or weights or certificate were changed since.",
+        )
+        yield _Check(
+            Interval.point(dual).minus(bound),
+            rounding + slack,
+            f"The dual point proves the bound {number(_down(bound.low), 6)}, where "
+            f"{number(claim['dual'], 6)} was claimed.",
+        )
+        yield _Check(
+            Interval.point(primal - dual + rounding),
+            claimed + SLACK * (primal + dual + rounding),
+            "The claimed gap is less than value − bound + rounding.",
+        )
+        told = f"{number(_up(gap.high), 2)}, where {number(claim['gap'], 2)} was claimed."
+        yield _Check(gap, claimed + slack, f"The proven gap is {told}")
         told = f"The proven relative gap is {number(_up(relative.high), 2)}, where"
-        if math.isfinite(claim.relative_gap):
-            limit, said = claim.relative_gap, number(claim.relative_gap, 2)
-            yield _Check(relative, Fraction(limit) + SLACK, f"{told} {said} was claimed.")
-        if claim.status == "optimal":
-            said = f'"optimal" is at most {number(float(self.tol), 2)}.'
-            yield _Check(relative, self.tol + SLACK, f"{told} {said}")
+        said = number(claim["relative_gap"], 2)
+        yield _Check(relative, share + SLACK, f"{told} {said} was claimed.")
+        if claim["status"] in ("optimal", "rounding"):  # the latter: within tol but for rounding
+            off_by = rounding / sides.scale.low if claim["status"] == "rounding" else Fraction(0)
+            limit = self.tol + (1 + self.tol) * off_by + SLACK
+            said = f"at most {number(_up(limit), 2)}."
+            yield _Check(relative, limit, f'{told} "{claim["status"]}" is {said}')
 
 
 class _Check(NamedTuple):
@@ -541,10 +593,17 @@ class _Check(NamedTuple):
         return self.x.low > self.limit
 
 
-def _floats(x: Any) -> Vector:
-    # Multipliers beside scores of Dask are lazy.
-    found: Vector = np.asarray(to_host(x.compute() if is_blocked(x) else x), dtype=np.float64)
-    return found
+def _verification(
+    claim: Mapping[str, Any], faults: Sequence[str], sides: Sides | None, how: str
+) -> Verification:
+    """Return the result; without `sides`, which cannot be recomputed, nothing holds."""
+    found: Any = ((-math.inf, math.inf),) * 2 + (math.inf,) * 2
+    if sides is not None:
+        gaps = _up(sides.gap.high), _up(sides.relative_gap.high)
+        found = _outward(sides.value), _outward(sides.bound), *gaps
+    holds, says = sides is not None and not faults, [claim[name] for name in FIGURES[:4]]
+    fields: Any = holds, tuple(faults), *found, *says, str(claim["status"]), how
+    return Verification(*fields)
 
 
 def _outward(x: Interval) -> tuple[float, float]:
@@ -570,14 +629,10 @@ def _down(x: Fraction) -> float:
 # pairs of floats, at 0.1 to 0.3 µs each instead of 2 to 4, and in rational numbers where those
 # leave a doubt.
 EXACT_SCORES = 100_000
-PARAMETERS = {
-    "p", "loss", "tol", "class_weight", "fit_intercept", "nonnegative", "imaginary_anomalies",
-    "prior", "radius",
-}  # fmt: skip
 
 
 def verify(fusion: Any, S: Any = None, y: Any = None, sample_weight: Any = None) -> Verification:
-    r"""Check the certificate of fitted weights, by code that shares nothing with the solver.
+    r"""Check the certificate of fitted weights, by code that imports nothing of the solver.
 
     The problem is stated anew from the rows and the parameters of the fusion. Of the fit only its
     weights, its intercept and its certificate are read, and both sides of
@@ -590,10 +645,14 @@ def verify(fusion: Any, S: Any = None, y: Any = None, sample_weight: Any = None)
     are recomputed: in rational numbers up to 100,000 scores, with compensated sums and a proven
     bound of their rounding beyond, and in rational numbers where that leaves a doubt.
 
+    Every parameter and every field has a domain, such as a finite number of at least 0. A value
+    outside it is a fault, and nothing is recomputed then.
+
     Parameters
     ----------
     fusion : LpFusion or FusedDetector
-        Fitted, with a ``certificate_``.
+        Fitted, with a ``certificate_``. Of a `FusedDetector`, the weights over the out-of-fold
+        scores that it keeps and its scale are checked; see the notes.
     S : array-like of shape (n, R)
         The scores that it was fitted to. Not for a `FusedDetector`, which keeps them.
     y : array-like of shape (n,), optional
@@ -606,7 +665,19 @@ def verify(fusion: Any, S: Any = None, y: Any = None, sample_weight: Any = None)
     Verification
         Whether it `holds`, both sides between two floats each, and what does not hold, in
         sentences: weights outside the ball, other rows than those of the fit, a gap that the dual
-        point does not prove.
+        point does not prove, a field outside its domain.
+
+    Notes
+    -----
+    `holds` says that the figures are true, not that the gap is small: a fit that fell short and
+    says so holds. Figures may be off by the rounding that the certificate states, which is limited
+    by the size of the scores.
+
+    ``verify(fused)`` fits the scale of a `FusedDetector` anew to the normal rows among the kept
+    scores. ``scaler_`` must give these rows the same scores; after `recalibrate`, whose rows are
+    not kept, it must give the rows that calibrate the terms that are kept. Not checked are the kept
+    scores themselves, which follow from the training rows by a new fit only, the detectors, the
+    threshold and the p-values. A key protects these in a file, see :func:`lpfuse.io.save`.
 
     Examples
     --------
@@ -623,63 +694,95 @@ def verify(fusion: Any, S: Any = None, y: Any = None, sample_weight: Any = None)
     The certificate does not hold, recomputed in exact arithmetic: These rows give the weights
     the value ..., where ... was claimed: ...
     """
-    if S is None:
-        fusion, S, y, sample_weight = _stored_fit(fusion, y, sample_weight)
-    parameters = _problem_parameters(fusion)
-    names = column_names(S, fusion)
-    scores = to_host(check_scores(S, estimator=fusion))
-    n = len(scores)
-    labels, weights = check_labels(y, n), check_sample_weight(sample_weight, n)
-    ones = np.ones(n)
-    stated = StatedProblem.of(
-        scores,
-        ones if labels is None else labels,
-        ones if weights is None else weights,
-        names,
-        parameters,
-    )
-    fit = Fit.of(fusion, parameters, stated)
-    kinds: list[type[Rows]] = [ExactRows]
-    if scores.size > EXACT_SCORES:
-        kinds = [CompensatedRows, ExactRows]
-    for kind in kinds:
-        try:
-            found = fit.check(stated, kind)
-        except OutOfRangeError:
-            continue
-        if found is not None:
-            return found
+    read, fused, rows = Reader(), None, (S, y, sample_weight)
+    if S is None or hasattr(fusion, "out_of_fold_"):
+        _check_no_rows(fusion, rows)
+        fused, fusion = fusion, fusion.fusion_
+    _check_certified(fusion)
+    try:
+        stated = _stated(fusion, rows if fused is None else _stored_rows(fused, read), read)
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        if fused is None:
+            raise
+        read.faults.append(f"The stored scores cannot be scaled and weighted: {error}")
+        stated = None
+    proof = fusion.certificate_
+    claim = {name: read.value(proof, name, domain) for name, domain in FIELDS.items()}
+    fit = None if stated is None else Fit.of(fusion, claim, stated, read)
+    if stated is None or fit is None or read.faults:
+        return _verification(claim, read.faults, None, "exact")
+    for kind in (CompensatedRows, ExactRows)[stated.S.size <= EXACT_SCORES :]:
+        with suppress(OutOfRangeError):
+            if (found := fit.check(stated, kind)) is not None:
+                return found
     raise AssertionError("exact arithmetic leaves no doubt")
 
 
-def _stored_fit(fused: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the fusion of a `FusedDetector`, and its training scores, labels and weights."""
-    kept = getattr(fused, "out_of_fold_", None)
-    if kept is None or not hasattr(fused, "fusion_"):
+def _stated(fusion: Any, rows: Sequence[Any], read: Reader) -> StatedProblem | None:
+    """Return the problem of checked rows and parameters; None where a parameter is invalid."""
+    S, y, sample_weight = rows
+    names = column_names(S, fusion)
+    scores = to_host(check_scores(S, estimator=fusion))
+    n, R = scores.shape
+    checked = check_labels(y, n), check_sample_weight(sample_weight, n)
+    labels, weights = (np.ones(n) if each is None else each for each in checked)
+    options = {name: read.value(fusion, name, domain) for name, domain in PARAMETERS.items()}
+    domain = Range(0.0 if options["nonnegative"] else -LARGEST, LARGEST)
+    centre = read.vector("prior", _prior(fusion.prior, names, R), R, domain)
+    if read.faults:
+        return None
+    exact = [Fraction(x) for x in centre.tolist()]
+    return StatedProblem.of(scores, labels, weights, exact, options)
+
+
+def _check_no_rows(fused: Any, rows: Sequence[Any]) -> None:
+    """Raise where a `FusedDetector` comes with rows, or another estimator without."""
+    if not hasattr(fused, "out_of_fold_"):
         check_is_fitted(fused)
         raise TypeError(
             f"{quote(type(fused).__name__)} keeps no scores of its training rows: pass those that "
             "it was fitted to, verify(fusion, S, y, sample_weight)."
         )
-    if y is not None or sample_weight is not None:
+    if any(each is not None for each in rows):
         raise TypeError(
             "A FusedDetector keeps the scores, labels and weights that its fusion was learnt from: "
-            "call verify(fused) without y and sample_weight."
+            "call verify(fused) without S, y and sample_weight."
         )
+
+
+def _stored_rows(fused: Any, read: Reader) -> tuple[Any, Any, Any]:
+    """Return scaled training scores, labels and weights of a `FusedDetector`; check its scale.
+
+    The scale of the fit is set by normal rows. That of a detector that was recalibrated since is
+    set by rows that are not kept: then the terms of its calibration rows, which are, must be those
+    that it gives.
+    """
+    kept, used = fused.out_of_fold_, fused.scaler_
     usable = kept.usable
     S, labels = kept.scores[usable], kept.labels[usable]
-    # The scale of the fit, which normal rows set: `recalibrate` may have moved `scaler_` since.
-    scaler = clone(fused.scaler_).fit(S[labels > 0])
-    return fused.fusion_, np.asarray(scaler.transform(S)), labels, kept.weights_of(usable)
+    scaler = clone(used).fit(S[labels > 0])
+    scaled, n = np.asarray(scaler.transform(S)), fused.unseen_.n_split
+    if not _alike(scaled, used.transform(S)):
+        raw = np.asarray(fused.unseen_.scores, dtype=np.float64)
+        terms = used.transform(np.where(np.isnan(raw), 0.0, raw)) * fused.fusion_.weights_
+        if not (n and _alike(np.where(np.isnan(raw), np.nan, terms), fused.held_out_.terms[-n:])):
+            read.faults.append(
+                "scaler_ is neither the scale that the weights were learnt on nor one set by "
+                "recalibrate: it was exchanged or altered since."
+            )
+    return scaled, labels, kept.weights_of(usable)
 
 
-def _problem_parameters(fusion: Any) -> Mapping[str, Any]:
-    """Return the parameters of the problem; raise for a fusion without a certificate."""
+def _alike(a: Any, b: Any) -> bool:
+    """Return whether scores are equal up to rounding."""
+    return a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-12, equal_nan=True)
+
+
+def _check_certified(fusion: Any) -> None:
+    """Raise for a fusion without a certificate, or without the parameters of the problem."""
     check_is_fitted(fusion)
-    parameters: dict[str, Any] = fusion.get_params(deep=False)
-    if not (hasattr(fusion, "certificate_") and parameters.keys() >= PARAMETERS):
+    if not all(hasattr(fusion, name) for name in (*PARAMETERS, "prior", "certificate_")):
         raise TypeError(
             f"{quote(type(fusion).__name__)} comes without a certificate, so there is nothing to "
             "verify. Weights with a proof are those of LpFusion, also inside a FusedDetector."
         )
-    return parameters
