@@ -1,6 +1,7 @@
 """Fuse the scores of several anomaly detectors with ℓp-norm constrained weights."""
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from lpfuse.scaling import TailScaler, TwoSidedMinMax
     from lpfuse.selection import FusedDetectorCV
     from lpfuse.verification import verify
+
+    __version__: str
 
 __all__ = [
     "SVDD",
@@ -92,6 +95,8 @@ if not TYPE_CHECKING:  # a checker that saw it would take every name for one tha
         if name in _MODULE_OF:
             value = globals()[name] = getattr(import_module(f"lpfuse.{_MODULE_OF[name]}"), name)
             return value
+        if name == "__version__":
+            return version("lpfuse")
         if name in _SUBMODULES:
             return import_module(f"lpfuse.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

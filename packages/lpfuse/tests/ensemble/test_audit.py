@@ -135,7 +135,7 @@ def warned(pool, y=LABELS, X=X, fusion=SUM):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fused = FusedDetector(pool, fusion=fusion, random_state=0).fit(X, y)
-        fused.predict(X)
+        fused.decision_function(X)
     return [str(warning.message) for warning in caught], fused
 
 

@@ -1,5 +1,6 @@
 """What a user of scikit-learn expects of a fused detector."""
 
+import warnings
 from unittest import SkipTest
 
 import numpy as np
@@ -24,6 +25,8 @@ from helpers.contract import OTHER_LABELS_IN_SCORE, refused_labels
 from helpers.pools import Distance, both, normal_rows
 from lpfuse import SVDD, FusedDetector, KernelPCADetector, LpFusion, OneClassGP, TwoSidedMinMax
 from lpfuse.adapters import ScoreColumn, ScoreFunction
+from lpfuse.ensemble.active import TrainingRowsWarning
+from lpfuse.ensemble.rows import places_in_training
 
 AUC = make_scorer(roc_auc_score, response_method="decision_function")
 X, Y = both(60, 10)
@@ -271,9 +274,23 @@ def test_what_is_frozen_survives_cross_validation():
     assert np.isfinite(scores).all()
 
 
-def test_fit_predict_is_fit_and_predict():
+def test_fit_predict_judges_rows_by_fits_without_them():
+    rows = X[::-1]
     fused = FusedDetector(QUICK, random_state=0)
-    np.testing.assert_array_equal(fused.fit_predict(X), clone(fused).fit(X).predict(X))
+    found = fused.fit_predict(rows)
+    np.testing.assert_array_equal(found, np.where(fused.fitted_scores_ >= fused.offset_, 1, -1))
+    np.testing.assert_array_equal(fused.fitted_labels_, found)
+    place = places_in_training(fused.rows_, rows)
+    np.testing.assert_array_equal(fused.fitted_scores_, fused.held_out_.fused[place])
+
+
+def test_predicting_training_rows_is_told():
+    fused = FusedDetector(QUICK, random_state=0).fit(X)
+    with pytest.warns(TrainingRowsWarning, match="fitted_labels_"):
+        fused.predict(X)
+    with warnings.catch_warnings(action="error"):
+        fused.predict(X[:10])
+        fused.predict(X + 1e-9)
 
 
 # ------------------------------------------------------------------------------- kinds of tables

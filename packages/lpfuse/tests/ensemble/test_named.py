@@ -152,6 +152,13 @@ def test_names_are_the_detectors_that_they_name():
     same(named, FusedDetector(named_detectors(names, 90), random_state=0).fit(ROWS))
 
 
+def test_detectors_without_a_name_have_that_of_their_class():
+    bare = FusedDetector([GMMDetector(), "knn", SVDD(), SVDD()], random_state=0).fit(ROWS)
+    assert bare.detector_names_ == ["gmmdetector", "knn", "svdd-1", "svdd-2"]
+    pool = [("gmmdetector", GMMDetector()), "knn", ("svdd-1", SVDD()), ("svdd-2", SVDD())]
+    same(bare, FusedDetector(pool, random_state=0).fit(ROWS))
+
+
 def test_names_stand_beside_detectors_and_for_them():
     mixed = FusedDetector(["gmm", ("near", "knn", [0, 1]), ("mine", SVDD())], random_state=0)
     mixed.fit(ROWS)

@@ -19,8 +19,6 @@ from pathlib import Path
 from time import monotonic, sleep, time
 from typing import Any
 
-import numpy as np
-
 from lpfuse._arrays.operations import one_blas_thread
 from lpfuse._files import as_json, check_writable
 from lpfuse._format import plain, quote
@@ -373,7 +371,7 @@ class Watch:
 
     def _checked_monitor(self, monitor: Any) -> DriftMonitor:
         """Return the saved monitor, if it is of this model and takes a row, on trial."""
-        row = np.zeros((1, self.monitor.n_features_in_))
+        row = rows_of(self.model, how_prepared(self.model).example())
         names = ("level", "positions_", "column_names_", "detector_names_", "n_features_in_")
         try:
             trial = deepcopy(monitor)

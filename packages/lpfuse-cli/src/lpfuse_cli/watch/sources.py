@@ -20,12 +20,12 @@ from typing import IO, Any
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
-from lpfuse.frames.table_detector import DECIMALS, ENCODINGS, QUOTES, SEPARATORS
 
 from lpfuse._files import missing_file_message
 from lpfuse._format import plain, quote
 from lpfuse.frames import TableFormat
 from lpfuse.frames.cells import polars_module
+from lpfuse.frames.formats import DECIMALS, ENCODINGS, QUOTES, SEPARATORS
 from lpfuse_cli.tables import MISSING, READABLE, STANDARD, ColumnarFile, kind_of, read_errors
 from lpfuse_cli.watch.batches import (
     BEGAN_AGAIN,

@@ -29,7 +29,7 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import LocalOutlierFactor
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline, _name_estimators, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils import get_tags
@@ -552,6 +552,21 @@ class Strategy:
                 "Give one of them a weight, or use prior=None."
             )
         return {name: weight / total for name, weight in found.items()}
+
+
+def with_names(detectors: Any) -> Any:
+    """Give listed detectors without a name that of their class, as `make_pipeline` does.
+
+    Examples
+    --------
+    >>> with_names(["knn", GMMDetector(), GMMDetector()])
+    ['knn', ('gmmdetector-1', GMMDetector()), ('gmmdetector-2', GMMDetector())]
+    """
+    if not isinstance(detectors, list | tuple):
+        return detectors
+    bare = [each for each in detectors if hasattr(each, "fit")]
+    named = iter(_name_estimators(bare))
+    return [next(named) if hasattr(each, "fit") else each for each in detectors]
 
 
 def take_frames(detectors: Any) -> bool:

@@ -36,7 +36,7 @@ from lpfuse.ensemble.calibration import (
     calibrate,
 )
 from lpfuse.ensemble.combination import Combination
-from lpfuse.ensemble.defaults import Strategy, asked_fusion, seed_members, take_frames
+from lpfuse.ensemble.defaults import Strategy, asked_fusion, seed_members, take_frames, with_names
 from lpfuse.ensemble.explain import Explanation
 from lpfuse.ensemble.folds import plan_folds, plan_parts, prepare_rows
 from lpfuse.ensemble.out_of_fold import FitScheduler, Progress, score_out_of_fold
@@ -92,7 +92,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     Parameters
     ----------
     detectors : None, "paper" or list, default=None
-        ``(name, detector)`` or ``(name, detector, columns)``, or names alone:
+        ``(name, detector)`` or ``(name, detector, columns)``, detectors alone, or names:
         ``["svdd", "lof", "pyod:HBOS"]``
         (:func:`lpfuse.ensemble.components.named_detectors` lists them). A detector is one of
         lpfuse, scikit-learn or PyOD; a classifier, which becomes an expert that learns from
@@ -354,7 +354,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             The fitted estimator.
         """
         self._check_parameters()
-        if columns is None and take_frames(self.detectors):
+        if columns is None and take_frames(with_names(self.detectors)):
             columns = "as-is"
         rule, random = self._rule(), self._random()
         rows = prepare_rows(
@@ -445,7 +445,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         return Strategy(**self._choices(preparation))
 
     def _choices(self, preparation: TablePreparation | None) -> dict[str, Any]:
-        detectors = self.detectors
+        detectors = with_names(self.detectors)
         if preparation is not None and isinstance(detectors, list | tuple):
             detectors = [
                 (*each[:2], feature_positions(each[2], preparation, each[0]))
