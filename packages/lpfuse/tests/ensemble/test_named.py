@@ -153,9 +153,11 @@ def test_names_are_the_detectors_that_they_name():
 
 
 def test_detectors_without_a_name_have_that_of_their_class():
-    bare = FusedDetector([GMMDetector(), "knn", SVDD(), SVDD()], random_state=0).fit(ROWS)
-    assert bare.detector_names_ == ["gmmdetector", "knn", "svdd-1", "svdd-2"]
-    pool = [("gmmdetector", GMMDetector()), "knn", ("svdd-1", SVDD()), ("svdd-2", SVDD())]
+    bare = FusedDetector([SVDD(), "knn", KernelPCADetector(1), KernelPCADetector(2)], random_state=0)
+    bare.fit(ROWS)
+    assert bare.detector_names_ == ["svdd", "knn", "kernelpcadetector-1", "kernelpcadetector-2"]
+    pair = [(f"kernelpcadetector-{n}", KernelPCADetector(n)) for n in (1, 2)]
+    pool = [("svdd", SVDD()), "knn", *pair]
     same(bare, FusedDetector(pool, random_state=0).fit(ROWS))
 
 
