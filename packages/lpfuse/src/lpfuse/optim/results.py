@@ -62,7 +62,8 @@ class Bounds(NamedTuple):
     watched: Any = None  # result of the solver's `Watch`
 
 
-@saved_as("Certificate", status=("optimal", "rounding", "stopped", "max_iter"))
+# "global" marks a region of `LocalLpFusion` that has the weights of all rows.
+@saved_as("Certificate", status=("optimal", "rounding", "stopped", "max_iter", "global"))
 @dataclass(frozen=True)
 class Certificate:
     """Bounds of the optimum: ``primal − gap ≤ optimum ≤ primal``.
