@@ -19,7 +19,7 @@ from importlib.metadata import entry_points, version
 from numbers import Integral, Real
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, TypeVar
+from typing import IO, Any, ClassVar, TypeVar
 from uuid import uuid4
 
 from lpfuse._compiled import solver_core
@@ -113,6 +113,20 @@ class FieldsOnlyState:
     def __getstate__(self) -> dict[str, Any]:
         names = {field.name for field in fields(self)}  # type: ignore[arg-type]
         return {name: value for name, value in vars(self).items() if name in names}
+
+
+class NotBelowZero:
+    """A dataclass with fields that are never negative: when it is made, and when it is loaded."""
+
+    not_below_zero: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        wrong = {name: getattr(self, name) for name in self.not_below_zero}
+        wrong = {name: value for name, value in wrong.items() if value < 0.0}
+        if wrong:
+            raise ValueError(
+                f"{type(self).__name__} claims {wrong}; expected figures of at least 0."
+            )
 
 
 def saved_name(cls: type) -> str | None:

@@ -324,7 +324,7 @@ class Decoder:
             self._facts.append((frozenset(texts), loose, self._parts, self._depth + 1))
         self._loose = set()
         made = self._value(root)
-        self._check_owner("The file", None)
+        self._check_owner("The file", "")
         return made
 
     def _value(self, value: Any) -> Any:
@@ -418,7 +418,7 @@ class Decoder:
             if each not in former
         }
         self._texts = set()  # already checked
-        self._loose = {name} & set(safety.OWNERS.values())
+        self._loose = {name} if name == "_BinMapper" else set()
         if kind.is_own:
             if kind.former & values.keys():  # a file of an earlier version
                 values = kind.upgrade(values)
@@ -447,14 +447,15 @@ class Decoder:
             )
         self._texts, self._loose = set(), set()
         made = self._value(value)
-        self._check_owner(f"{kind.name}.{attribute}", attribute)
+        if self._loose:
+            self._check_owner(f"{kind.name}.{attribute}", attribute)
         if kind.is_own and safety.is_function(made) and attribute not in ("scorer", "scorer_"):
             raise LoadError(f"{kind.name}.{attribute} is a function, and would be called.")
         if self._texts:
             kind.check_text(attribute, self._texts, bare=isinstance(made, str))
         return made
 
-    def _check_owner(self, place: str, attribute: str | None) -> None:
+    def _check_owner(self, place: str, attribute: str) -> None:
         """Raise for compiled parts outside of the attributes whose owners check them."""
         strange = self._loose - {safety.OWNERS.get(attribute)}
         if strange:

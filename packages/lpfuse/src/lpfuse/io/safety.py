@@ -201,13 +201,14 @@ class Archive:
     def array(self, name: Any) -> np.ndarray[Any, Any]:
         """Return an array member, whose size must match its header."""
         content = BytesIO(self.content(name))
-        claimed, held = _declared_size(content), len(content.getbuffer()) - content.tell()
+        shape, by_column, dtype = _read_header(content)
+        claimed, held = math.prod(shape) * dtype.itemsize, len(content.getbuffer()) - content.tell()
         if claimed != held:
             raise LoadError(
                 f"The header of array {name} declares {claimed} bytes, but it has {held}."
             )
-        content.seek(0)
-        return npy.read_array(content, allow_pickle=False)
+        order: Any = "F" if by_column else "C"
+        return np.ndarray(shape, dtype, content.read(), order=order).copy(order)
 
     def check_all_members_read(self) -> None:
         """Raise if the file has members that nothing refers to."""
@@ -248,12 +249,12 @@ def _check_seal(body: bytes, digest: str, mac: str, key: bytes | None) -> None:
         )
 
 
-def _declared_size(member: IO[bytes]) -> int:
+def _read_header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-    shape, _, dtype = header[npy.read_magic(member)](member)
+    shape, by_column, dtype = header[npy.read_magic(member)](member)
     if dtype.kind not in PLAIN_KINDS or dtype.itemsize == 0:  # any number of items in no bytes
         raise LoadError(f"Arrays of type {dtype} may hold code, or are empty, and are not read.")
-    return math.prod(shape) * dtype.itemsize
+    return shape, by_column, dtype
 
 
 def _refuse_constant(name: str) -> None:
@@ -691,10 +692,10 @@ def _records(names: Any, table: Array, dtype: Any) -> Array:
 def _check_children(left: Array, right: Array, leaf: Array, name: str) -> None:
     """Check that every node but the first is the child of exactly one earlier node: a tree."""
     parents, count = np.flatnonzero(~leaf), len(leaf)
-    children = np.concatenate([left[parents], right[parents]])
-    later = (children > np.tile(parents, 2)) & (children < count)
-    _check(count > 0 and bool(later.all()), name, "children")
-    _check((np.bincount(children, minlength=count)[1:] == 1).all(), name, "children")
+    children = np.array([left[parents], right[parents]])
+    later = count > 0 and (children > parents).all() and children.max(initial=0) < count
+    _check(later, name, "children")
+    _check((np.bincount(children.ravel(), minlength=count)[1:] == 1).all(), name, "children")
 
 
 def _within(indices: Any, count: int) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from lpfuse._arrays.operations import Array, Host
-from lpfuse._files import saved_as
+from lpfuse._files import NotBelowZero, saved_as
 
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Block
@@ -62,9 +62,10 @@ class Bounds(NamedTuple):
     watched: Any = None  # result of the solver's `Watch`
 
 
-@saved_as("Certificate", status=("optimal", "rounding", "stopped", "max_iter"))
+# "global" marks a region of `LocalLpFusion` that has the weights of all rows.
+@saved_as("Certificate", status=("optimal", "rounding", "stopped", "max_iter", "global"))
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(NotBelowZero):
     """Bounds of the optimum: ``primal − gap ≤ optimum ≤ primal``.
 
     Both sides are floating-point sums. Their rounding error is bounded by `rounding` and included
@@ -109,10 +110,8 @@ class Certificate:
     alpha: Array | None = field(default=None, repr=False, compare=False)
     dual_weights: Host | None = field(default=None, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        # A gap below 0 would pass every comparison with a tolerance.
-        if any(figure < 0.0 for figure in (self.gap, self.relative_gap, self.rounding)):
-            raise ValueError(f"A certificate claims a gap and a rounding of at least 0, got {self}")
+    # A gap below 0 would pass every comparison with a tolerance.
+    not_below_zero: ClassVar[tuple[str, ...]] = ("gap", "relative_gap", "rounding")
 
     def __str__(self) -> str:
         return (
