@@ -17,7 +17,7 @@ from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._validation.params import check_chances, check_labels, check_row_names, is_count
 from lpfuse._validation.tables import check_table
 from lpfuse.ensemble.copies import without_copies
-from lpfuse.ensemble.rows import Index, Table, numeric_columns, replace_numbers
+from lpfuse.ensemble.rows import Index, Table, blank_implausible, numeric_columns, replace_numbers
 from lpfuse.ensemble.sampling import draw_from_blocks
 
 NO_FOLD = -1  # the fold of a row that is never scored out of fold
@@ -114,7 +114,7 @@ def prepare_rows(
     groups = check_row_names(groups, n, "groups")
     if groups is None and kind is None and not keep_copies:
         table, labels, asked = without_copies(table, labels, asked)
-    return Rows(table, labels, groups, kind, asked)
+    return Rows(blank_implausible(table, labels), labels, groups, kind, asked)
 
 
 @dataclass(frozen=True)
