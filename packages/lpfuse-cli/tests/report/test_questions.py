@@ -83,7 +83,9 @@ def test_values_come_from_the_file_with_their_ranks(found):
 
 def test_an_extreme_value_is_called_unusual():
     frame = pl.DataFrame({"a": [*np.linspace(0, 1, 99), 50.0], "b": np.linspace(1, 2, 100) ** 2})
-    found = ask(fit_table(frame, detectors=["gmm"]), frame, 100)
+    with pytest.warns(UserWarning, match=r"column 'a': 50\.0 \(1×\)"):
+        model = fit_table(frame, detectors=["gmm"])
+    found = ask(model, frame, 100)
     by_row = {q["row"]: values(q) for q in found["questions"]}
     assert by_row[99]["a"]["note"] == "the highest of 100"
     assert by_row[1]["a"]["note"] == "among the 2 lowest of 100"

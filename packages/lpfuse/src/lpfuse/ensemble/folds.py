@@ -23,6 +23,7 @@ from lpfuse.ensemble.rows import (
     Index,
     Table,
     as_numbers,
+    blank_implausible,
     duplicated_rows,
     hash_rows,
     numeric_columns,
@@ -154,6 +155,8 @@ def prepare_rows(
     groups = check_row_names(groups, n, "groups")
     if groups is None and kind is None and not keep_copies:
         table, labels, asked = without_copies(table, labels, asked)
+    names = None if preparation is None else preparation.feature_names
+    table = blank_implausible(table, labels, names)
     words = None if found is None else found.names
     return Rows(table, labels, groups, kind, asked, words, X, preparation, hashes)
 

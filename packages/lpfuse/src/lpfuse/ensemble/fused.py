@@ -392,6 +392,14 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         record_columns(self, rows.given)
         self.result_ = replace(result, preparation=rows.preparation)
         self.label_words_, self.fitted_rows_ = rows.label_words, rows.hashes
+        self.fitted_directly_ = None
+        if rows.hashes is not None and stored.values is not None:
+            # Rows that were learnt from with a cell less are scored as they are.
+            changed = ~np.isin(rows.hashes, hash_rows(stored.values))
+            if changed.any():
+                scores = np.full(len(changed), np.nan)
+                scores[changed] = self._fused_scores(self._table(rows.given)[changed])
+                self.fitted_directly_ = scores
         return self
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.int64]:
@@ -1280,7 +1288,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         known = hash_rows(kept)
         order = np.argsort(known, kind="stable")
         found = order[np.minimum(np.searchsorted(known, hashes, sorter=order), len(known) - 1)]
-        return np.where(known[found] == hashes, self.held_out_.fused[found], np.nan)
+        directly = np.nan if self.fitted_directly_ is None else self.fitted_directly_
+        return np.where(known[found] == hashes, self.held_out_.fused[found], directly)
 
     @property
     def fitted_labels_(self) -> NDArray[np.int64]:

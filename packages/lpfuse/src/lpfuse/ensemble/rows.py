@@ -15,7 +15,7 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
 from lpfuse._files import ANY, saved_as
-from lpfuse._format import quote
+from lpfuse._format import quote, readable
 from lpfuse._validation.params import column_labels, listed, quoted
 from lpfuse._validation.tables import column_names
 from lpfuse.adapters import call_on_protected_rows
@@ -252,6 +252,96 @@ def _with_columns(X: Table, columns: dict[Any, Host]) -> Table:
 
 def _column(X: Table, j: int) -> NDArray[Any]:
     return np.asarray(_safe_indexing(X, j, axis=1))
+
+
+# -------------------------------------------------------------------- implausible cells
+
+# Cells are implausible where they, at most 3 % of a column, lie beyond an empty gap: at least five
+# times as far from the median as all others, and farther than the tail of these explains (under a
+# power law, such a gap has a chance of exp(−8)). Many different values are a group of rows, not
+# placeholders; a column of few values holds codes. Chosen on 332 tables: docs/adr/0047.
+GAP, SURPRISE, MOST_IMPLAUSIBLE, MOST_DIFFERENT = 5.0, 8.0, 0.03, 0.01
+FEWEST_CELLS, FEWEST_VALUES = 100, 5
+
+
+def blank_implausible(X: Table, labels: Host, names: Sequence[str] | None = None) -> Table:
+    """Make implausible cells of training rows missing, and warn of them.
+
+    Placeholders (−999) and typing errors (1e6) would stretch the scale of their column and spend
+    the false alarms. Known anomalies keep their cells, and so do new rows, where such a value is
+    as strange as it looks. Without such cells the table is returned as it came.
+
+    Parameters
+    ----------
+    X : table of shape (n, d)
+        Training rows.
+    labels : ndarray of shape (n,)
+        +1 normal, −1 anomaly, 0 unlabelled.
+    names : sequence of d str, optional
+        Of the columns of an array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(200, 1))
+    >>> blank_implausible(X, np.zeros(200)) is X
+    True
+    """
+    rows = np.flatnonzero(labels >= 0)
+    columns: dict[int, Host] = {}
+    told = []
+    for j, label in enumerate(column_labels(range(X.shape[1]), names or column_names(X))):
+        column = _column(X, j)
+        found = rows[_implausible(column[rows])] if column.dtype.kind in "iuf" else rows[:0]
+        if len(found):
+            values, counts = np.unique(column[found], return_counts=True)
+            cells = listed([f"{readable(v)} ({c}×)" for v, c in zip(values, counts, strict=True)])
+            told.append(f"{label}: {cells}")
+            columns[j] = column.astype(np.result_type(column, np.float32))
+            columns[j][found] = np.nan
+    if not columns:
+        return X
+    warnings.warn(
+        f"Some training cells lie far outside of the rest of their columns ({'; '.join(told)}). "
+        "They are treated as missing in training. New rows with such cells are scored as they are, "
+        "and add to the alarms. Where they are placeholders, replace them by NaN in all rows.",
+        UserWarning,
+        stacklevel=4,
+    )
+    if not isinstance(X, np.ndarray):
+        return _with_columns(X, {X.columns[j]: values for j, values in columns.items()})
+    X = X.copy()
+    X[:, list(columns)] = np.column_stack(list(columns.values()))
+    return X
+
+
+def _implausible(column: NDArray[Any]) -> Index:
+    """Find the implausible cells of a column."""
+    there = np.flatnonzero(np.isfinite(column))
+    n, none = len(there), there[:0]
+    if n < FEWEST_CELLS:
+        return none
+    cells, most, tail = column[there].astype(np.float64), int(n * MOST_IMPLAUSIBLE), n // 10
+    with np.errstate(over="ignore", invalid="ignore"):
+        distances = np.abs(cells - np.median(cells))
+        kept = n - 1 - most - tail
+        farthest = np.sort(np.partition(distances, kept)[kept:])[::-1]
+        if farthest[-1] == 0:  # most cells are equal: there is no scale to be far by
+            return none
+        logs = np.log(farthest)
+        jumps = logs[:most] - logs[1 : most + 1]
+    for m in np.flatnonzero(jumps > np.log(GAP))[::-1] + 1:
+        # The Hill estimate: the mean spacing of logarithms at the end of a power law that has the
+        # tail of the cells inside of the gap. A tenth keeps ties from making it zero.
+        spacing = max(logs[m : m + tail].mean() - logs[m + tail], 0.1)
+        beyond = distances >= farthest[m - 1]
+        if (
+            jumps[m - 1] > SURPRISE * spacing
+            and len(np.unique(cells[beyond])) <= max(3, n * MOST_DIFFERENT)
+            and len(np.unique(cells[~beyond])) >= FEWEST_VALUES
+        ):
+            return there[beyond]
+    return none
 
 
 # --------------------------------------------------------------- rows with missing cells
