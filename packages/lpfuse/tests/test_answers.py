@@ -157,7 +157,7 @@ def test_draws_depend_on_random_state_alone():
 @cases(
     ("chances", "order", "sentence"),
     [
-        ([0.5, 0.0, 0.5], None, "above 0 and be 1 at most, got 0 in row 1"),
+        ([0.5, 0.0, 0.5], None, "between 1e-18 and 1, got 0 in row 1"),
         ([0.5, 1.5], None, "got 1.5 in row 1"),
         ([0.5, nan, 0.5], None, "NaN"),
         ([0.5, 0.3], None, "sum to the number of questions"),

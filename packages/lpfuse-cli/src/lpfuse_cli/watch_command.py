@@ -169,7 +169,7 @@ def watch(
             jobs=None if jobs < 1 else jobs,
             format=format,
             trusted=trust or (),
-            key=None if key is None else key.read_bytes(),
+            key=console.read_key(key),
             on_batch=on_batch,
         )
     if as_json:

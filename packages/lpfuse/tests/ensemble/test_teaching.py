@@ -246,7 +246,7 @@ def state(fused):
     [
         (X[[0, 1, 0]], [1, 1, -1], None, "rows 0 and 2 are equal, but one is called normal"),
         (X[:3], [0, 0, 0], None, "y has no answer: all are 0"),
-        (X[:3], [1, 1, -1], [0.5, 0.0, 0.5], "chances must lie above 0 .* got 0 in row 1"),
+        (X[:3], [1, 1, -1], [0.5, 0.0, 0.5], "chances must lie between .* got 0 in row 1"),
         (X[:3], [1, 1, -1], [0.5, 1.2, 0.5], "got 1.2 in row 1"),
         (X[:3], [1, 1, -1], [0.5, 0.5], "chances must hold one number for each row"),
         (X[:3], [1, 1], None, "y must hold one answer for each row"),

@@ -866,6 +866,9 @@ def check_answers(y: Any, n: int, words: Mapping[str, Any] | None = None) -> Hos
     return found.values
 
 
+LEAST_CHANCE = 1e-18  # the weight of an answer is one over its chance, and is squared
+
+
 def check_chances(chances: Any, n: int | None = None, *, allow_nan: bool = True) -> Host:
     """Return the probability in (0, 1] with which each row was queried; NaN where it was not.
 
@@ -873,18 +876,18 @@ def check_chances(chances: Any, n: int | None = None, *, allow_nan: bool = True)
     --------
     >>> check_chances([0.5, 0.0])
     Traceback (most recent call last):
-    ValueError: chances must lie above 0 and be 1 at most, got 0 in row 1 (1 such rows). A row \
-that could not be asked about has no chance: pass NaN for labels from elsewhere.
+    ValueError: chances must lie between 1e-18 and 1, got 0 in row 1 (1 such rows). A row that \
+could not be asked about has no chance: pass NaN for labels from elsewhere.
     """
     known = check_values(chances, "chances", allow_nan=allow_nan)
     if n is not None:
         check_one_per_row(known, n, "chances", "number")
-    refused = ~(np.isnan(known) | (known > 0) & (known <= 1))
+    refused = ~(np.isnan(known) | (known >= LEAST_CHANCE) & (known <= 1))
     if refused.any():
         row = int(np.flatnonzero(refused)[0])
         mend = "pass NaN for labels from elsewhere" if allow_nan else "leave it out"
         raise ValueError(
-            f"chances must lie above 0 and be 1 at most, got {known[row]:g} in row {row} "
+            f"chances must lie between {LEAST_CHANCE:g} and 1, got {known[row]:g} in row {row} "
             f"({refused.sum()} such rows). A row that could not be asked about has no chance: "
             f"{mend}."
         )
