@@ -65,7 +65,7 @@ def fit(
         # Late, for it takes seconds: the line above stands by then.
         from lpfuse.ensemble.summary import outcome
         from lpfuse_cli.fitting import fit_table
-        from lpfuse_cli.scoring import how_prepared
+        from lpfuse_cli.tables import how_prepared
 
         phases.restart_clock()
         told = table.format()
@@ -209,8 +209,8 @@ def fuse(
     check_fit_options(p, false_alarm_rate)
     from lpfuse.ensemble.summary import outcome
     from lpfuse_cli.fitting import fuse_table
-    from lpfuse_cli.scoring import check_kept, how_prepared, score_frame
-    from lpfuse_cli.tables import read_table, table_writer
+    from lpfuse_cli.scoring import check_kept, score_frame
+    from lpfuse_cli.tables import how_prepared, read_table, table_writer
 
     silent = as_json or out == options.STANDARD or console.is_quiet(ctx, quiet)
     _check_targets(scores, out, model, as_json)

@@ -24,13 +24,12 @@ from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Verdicts
 from lpfuse.ensemble.scoring import score_columns
 from lpfuse.frames import TableFormat, TablePreparation
-from lpfuse.frames.cells import as_polars, check_names, numbers_of, polars_module
-from lpfuse.frames.formats import OPEN
+from lpfuse.frames.cells import OPEN, as_polars, check_names, numbers_of, polars_module
 from lpfuse.frames.preparation import RangeCounts, count_outside, parse_column, range_figures
 from lpfuse.io import load
 from lpfuse_cli.alarms import AlarmCounts, alarm_figures, count_alarms, incomplete_rows
 from lpfuse_cli.reasons import WHY, with_reasons
-from lpfuse_cli.tables import Chunk, open_table, table_writer
+from lpfuse_cli.tables import Chunk, how_prepared, open_table, table_writer
 
 if TYPE_CHECKING:
     import polars
@@ -170,13 +169,6 @@ class ScoredFrame(NamedTuple):
     X: Host
     verdicts: Verdicts | None
     table: polars.DataFrame
-
-
-def how_prepared(model: FusedDetector) -> TablePreparation:
-    """Return how the columns of a table became the features of a model that `load_model` gave."""
-    made = model.preparation_
-    assert made is not None
-    return made
 
 
 def judge_frame(model: FusedDetector, frame: polars.DataFrame, start: int = 0) -> ScoredFrame:

@@ -15,9 +15,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 from lpfuse._format import plain, quote
 from lpfuse._validation.params import counted
-from lpfuse.frames import TableFormat
-from lpfuse.frames.cells import NUMBER, plain_numbers, polars_module
-from lpfuse.frames.formats import DECIMALS, OPEN, SEPARATORS
+from lpfuse.ensemble import FusedDetector
+from lpfuse.frames import TableFormat, TablePreparation
+from lpfuse.frames.cells import DECIMALS, NUMBER, OPEN, SEPARATORS, plain_numbers, polars_module
 
 if TYPE_CHECKING:
     import polars
@@ -1063,3 +1063,13 @@ def _columnar(path: Path, name: str, kind: str, part_rows: int) -> Iterator[Add]
 
 
 # --------------------------------------------------------------------------------- scores of files
+
+
+# ------------------------------------------------------------------------------- models of tables
+
+
+def how_prepared(model: FusedDetector) -> TablePreparation:
+    """Return how the columns of a table became the features of a model of a table."""
+    made = model.preparation_
+    assert made is not None
+    return made

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from helpers.pumps import pumps
 from lpfuse.frames import TableFormat
-from lpfuse.frames.cells import plain_numbers, without_unit
-from lpfuse.frames.formats import SEPARATORS
+from lpfuse.frames.cells import SEPARATORS, plain_numbers, without_unit
 from lpfuse_cli.tables import CsvFile, Decoder, read_sample, read_table
 from lpfuse_cli.watch.batches import CsvText
 

@@ -25,8 +25,7 @@ from helpers.contract import OTHER_LABELS_IN_SCORE, refused_labels
 from helpers.pools import Distance, both, normal_rows
 from lpfuse import SVDD, FusedDetector, KernelPCADetector, LpFusion, OneClassGP, TwoSidedMinMax
 from lpfuse.adapters import ScoreColumn, ScoreFunction
-from lpfuse.ensemble.active import TrainingRowsWarning
-from lpfuse.ensemble.rows import places_in_training
+from lpfuse.ensemble.rows import TrainingRowsWarning, places_in_training
 
 AUC = make_scorer(roc_auc_score, response_method="decision_function")
 X, Y = both(60, 10)

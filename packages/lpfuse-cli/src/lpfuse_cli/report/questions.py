@@ -26,8 +26,7 @@ from lpfuse._format import MINUS, number, percent, plain, quote, shortened
 from lpfuse._validation.params import counted, quoted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.frames import TableFormat
-from lpfuse.frames.cells import first_cell, is_number, is_text, numbers_of, polars_module
-from lpfuse.frames.formats import OPEN
+from lpfuse.frames.cells import OPEN, first_cell, is_number, is_text, numbers_of, polars_module
 from lpfuse_cli.report.measures import rounded
 from lpfuse_cli.report.page import rendered, write_page
 from lpfuse_cli.scoring import cells_of, rows_of

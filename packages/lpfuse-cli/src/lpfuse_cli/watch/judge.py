@@ -16,7 +16,8 @@ from lpfuse._validation.params import counted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.frames.cells import NO_DATE, ORDERS, days_of, is_text, polars_module, read_moments
 from lpfuse.monitor import DriftStatus
-from lpfuse_cli.scoring import how_prepared, judge_frame
+from lpfuse_cli.scoring import judge_frame
+from lpfuse_cli.tables import how_prepared
 from lpfuse_cli.watch.batches import (
     BACKWARDS,
     LACKS,

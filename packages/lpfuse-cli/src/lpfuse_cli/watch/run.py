@@ -25,10 +25,10 @@ from lpfuse._format import plain, quote
 from lpfuse._validation.params import check_count, check_number, quoted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.frames import TableFormat
-from lpfuse.frames.formats import OPEN
+from lpfuse.frames.cells import OPEN
 from lpfuse.monitor import DriftMonitor, DriftStatus, StreamCounts
-from lpfuse_cli.scoring import check_kept, cores, how_prepared, load_model, rows_of
-from lpfuse_cli.tables import read_table
+from lpfuse_cli.scoring import check_kept, cores, load_model, rows_of
+from lpfuse_cli.tables import how_prepared, read_table
 from lpfuse_cli.watch.batches import MAX_RECORD, Batch
 from lpfuse_cli.watch.judge import ROW, Clock, Judged, Places, Progress, Tally, judge
 from lpfuse_cli.watch.page import write_status

@@ -24,8 +24,7 @@ import numpy as np
 from lpfuse._files import missing_file_message
 from lpfuse._format import plain, quote
 from lpfuse.frames import TableFormat
-from lpfuse.frames.cells import polars_module
-from lpfuse.frames.formats import DECIMALS, ENCODINGS, QUOTES, SEPARATORS
+from lpfuse.frames.cells import DECIMALS, ENCODINGS, QUOTES, SEPARATORS, polars_module
 from lpfuse_cli.tables import MISSING, READABLE, STANDARD, ColumnarFile, kind_of, read_errors
 from lpfuse_cli.watch.batches import (
     BEGAN_AGAIN,

@@ -52,13 +52,11 @@ from lpfuse.ensemble.rows import (
     find_rows,
     hash_rows,
     numeric_columns,
-    places_in_training,
     replace_numbers,
     row_keys,
     store_rows,
 )
 
-FEWEST_PREDICTED = 20  # rows from which all being training rows is no coincidence
 # Folds of the experts that `relearn` fits, where no parts tell them; as cv=5.
 FOLDS_OF_EXPERTS = 5
 # Chosen by hand.
@@ -638,33 +636,6 @@ def _rows_for_scale(
         return chosen
     chosen[random.permutation(whole)[: int(SCALE_SHARE * len(whole))]] = True
     return chosen
-
-
-class TrainingRowsWarning(UserWarning):
-    """Rows to be judged are those that the detector learnt from."""
-
-
-def warn_of_predicted_training_rows(result: CalibratedFit, table: Table) -> None:
-    """Warn where all of several rows to predict were learnt from; a look at one spares the rest."""
-    n = table.shape[0]
-    if n < FEWEST_PREDICTED or not _is_stored(result, table, 0):
-        return
-    if (places_in_training(result.rows, table) >= 0).all():
-        warnings.warn(
-            f"All {n:,} rows are training rows. Detectors find rows that they learnt from less "
-            "strange, so predict calls fewer of them anomalies than of new rows. fitted_labels_ "
-            "and fitted_scores_ have the verdicts of fits that did not see the row.",
-            TrainingRowsWarning,
-            stacklevel=3,
-        )
-
-
-def _is_stored(result: CalibratedFit, table: Table, row: int) -> bool:
-    numbers, kept = as_numbers(table), result.rows.values
-    if numbers is None or kept is None:
-        return False
-    same = (kept == numbers[row]) | (np.isnan(kept) & np.isnan(numbers[row]))
-    return bool(same.all(axis=1).any())
 
 
 def warn_of_training_rows(result: CalibratedFit, table: Table) -> None:

@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._validation.params import check_chances, check_row_names, is_count, read_labels
-from lpfuse._validation.tables import check_table
+from lpfuse._validation.tables import check_table, is_frame
 from lpfuse.ensemble.copies import without_copies
 from lpfuse.ensemble.rows import (
     Index,
@@ -142,7 +142,9 @@ def prepare_rows(
             found = read_labels(y, len(y), **how)
             y, how = None if found is None else found.values, {"zero": 0}
         X, y = draw_from_blocks(X, y, groups, kind, subsample, random)
-    features, preparation = prepare_frame(X, columns)
+    features, preparation = X, None
+    if is_frame(X) or hasattr(X, "schema"):  # of Arrow
+        features, preparation = prepare_frame(X, columns)
     table = check_table(features)
     n, numbers = table.shape[0], as_numbers(table)
     hashes = None if numbers is None else hash_rows(numbers)

@@ -52,11 +52,12 @@ from lpfuse.ensemble.rows import (
     hash_rows,
     players_of,
     store_rows,
+    warn_of_training_rows,
 )
 from lpfuse.ensemble.sampling import draw_from_blocks
 from lpfuse.ensemble.scoring import Verdicts
 from lpfuse.ensemble.summary import describe_learning
-from lpfuse.frames.formats import OPEN, TableFormat
+from lpfuse.frames.cells import OPEN, TableFormat
 from lpfuse.frames.preparation import TablePreparation, learn_ranges
 from lpfuse.io import save
 from lpfuse.threshold import THRESHOLD_RULES, integrative_pvalues
@@ -635,7 +636,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             Integers +1 and −1.
         """
         table = self._table(X)
-        active.warn_of_predicted_training_rows(self.result_, table)
+        warn_of_training_rows(self.rows_, table)
         return signs(self._decisions(table))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -25,6 +25,13 @@ Table = Any  # an n×d array of floats, or a data frame
 Index = NDArray[np.intp]
 
 
+FEWEST_PREDICTED = 20  # rows from which all being training rows is no coincidence
+
+
+class TrainingRowsWarning(UserWarning):
+    """Rows to be judged are those that the detector learnt from."""
+
+
 class EmptyColumnWarning(UserWarning):
     """A column that detectors use holds no value."""
 
@@ -539,6 +546,22 @@ def places_in_training(stored: StoredRows | None, X: Table) -> Index:
     order = np.argsort(known, kind="stable")
     found = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
     return np.where(known[found] == wanted, found, -1)
+
+
+def warn_of_training_rows(stored: StoredRows, table: Table) -> None:
+    """Warn where all of several rows to predict were learnt from; a look at one spares the rest."""
+    n, numbers, kept = table.shape[0], as_numbers(table), stored.values
+    if n < FEWEST_PREDICTED or numbers is None or kept is None:
+        return
+    same = (kept == numbers[0]) | (np.isnan(kept) & np.isnan(numbers[0]))
+    if same.all(axis=1).any() and (places_in_training(stored, table) >= 0).all():
+        warnings.warn(
+            f"All {n:,} rows are training rows. Detectors find rows that they learnt from less "
+            "strange, so predict calls fewer of them anomalies than of new rows. fitted_labels_ "
+            "and fitted_scores_ have the verdicts of fits that did not see the row.",
+            TrainingRowsWarning,
+            stacklevel=4,
+        )
 
 
 def check_contradictions(answers: Host, copy_of: NDArray[np.intp]) -> None:

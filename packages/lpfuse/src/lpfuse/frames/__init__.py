@@ -4,7 +4,7 @@
 for, and how it becomes features. The package ``lpfuse-cli`` reads and writes files of tables.
 """
 
-from lpfuse.frames.formats import TableFormat
+from lpfuse.frames.cells import TableFormat
 from lpfuse.frames.preparation import TablePreparation, column_changes, learn_preparation
 
 __all__ = ["TableFormat", "TablePreparation", "column_changes", "learn_preparation"]

@@ -18,7 +18,9 @@ from lpfuse._validation.tables import check_columns, check_table, is_frame, to_k
 from lpfuse.frames.cells import (
     ELAPSED,
     NO_DATE,
+    OPEN,
     SINCE,
+    TableFormat,
     as_polars,
     check_names,
     days_of,
@@ -40,7 +42,6 @@ from lpfuse.frames.cells import (
     texts_of,
     without_unit,
 )
-from lpfuse.frames.formats import OPEN, TableFormat
 from lpfuse.threshold.offsets import share_interval
 
 if TYPE_CHECKING:
