@@ -15,12 +15,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 from lpfuse._format import plain, quote
 from lpfuse._validation.params import counted
-from lpfuse.ensemble import FusedDetector
 from lpfuse.frames import TableFormat, TablePreparation
 from lpfuse.frames.cells import DECIMALS, NUMBER, OPEN, SEPARATORS, plain_numbers, polars_module
 
 if TYPE_CHECKING:
     import polars
+
+    from lpfuse.ensemble import FusedDetector
 import sys
 import warnings
 from collections.abc import Callable
