@@ -59,6 +59,7 @@ from lpfuse.ensemble.summary import describe_learning
 from lpfuse.frames.formats import OPEN, TableFormat
 from lpfuse.frames.preparation import TablePreparation, learn_ranges
 from lpfuse.io import save
+from lpfuse.optim import Certificate
 from lpfuse.threshold import THRESHOLD_RULES, integrative_pvalues
 
 SUBSAMPLE = 20_000  # rows that a Dask collection is cut to for training, by default
@@ -1236,7 +1237,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         return self.fusion_.weights_
 
     @property
-    def certificate_(self) -> Any:
+    def certificate_(self) -> Certificate | None:
         """The proof that comes with the weights; None for a fusion without one."""
         return getattr(self.fusion_, "certificate_", None)
 
