@@ -32,7 +32,16 @@ EXPERIMENTS = {
     "claims": "Each claim of the paper, with our verdict.",
 }
 
-Out = Annotated[Path, typer.Option(help="Folder for results.", file_okay=False)]
+RESULTS = Path("results")
+PUBLISHED = Path(__file__).parent / "results" / "paper"
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder for results.",
+        file_okay=False,
+        show_default="results; with --show, the published ones where that has none",
+    ),
+]
 Pages = Annotated[
     Path | None,
     typer.Option(
@@ -65,7 +74,7 @@ def _add_command(name: str, about: str, experiments: list[str]) -> None:
     @app.command(name, help=about, epilog=f"Example: lpfuse reproduce {name} --quick --jobs 2")
     def command(
         ctx: typer.Context,
-        out: Out = Path("results"),
+        out: Out = None,
         pages: Pages = None,
         data: Data = None,
         jobs: Jobs = -1,
@@ -79,6 +88,9 @@ def _add_command(name: str, about: str, experiments: list[str]) -> None:
     ) -> None:
         from research.common.options import Options
 
+        if out is None and show and not any(RESULTS.glob("*.jsonl")):
+            out, pages = PUBLISHED, pages or RESULTS  # pages never go among these
+        out = out or RESULTS
         _run(
             experiments,
             Options(out, data, jobs, seeds, quick, tuple(sets or ()), label, normal, show, pages),

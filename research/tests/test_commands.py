@@ -133,6 +133,18 @@ def test_every_option_arrives(asked, tmp_path):
     assert asked == [("lp-effect", expected)]
 
 
+def test_show_finds_published_rows_unless_there_are_own(asked, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lpfuse("reproduce", "uci", "--show")
+    published, pages = asked[0][1].out, asked[0][1].page_folder
+    assert read_rows(published / "uci.jsonl")
+    assert pages == Path("results")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "uci.jsonl").touch()
+    lpfuse("reproduce", "uci", "--show")
+    assert asked[1][1].out == Path("results")
+
+
 def test_the_data_folder_comes_from_the_environment(asked, tmp_path, monkeypatch):
     monkeypatch.setenv("LPFUSE_DATA", str(tmp_path))
     lpfuse("reproduce", "uci")

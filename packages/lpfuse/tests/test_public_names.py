@@ -1,7 +1,10 @@
 """The names that users import: all there, each loaded when it is first asked for."""
 
+import ast
+import inspect
 import subprocess
 import sys
+import textwrap
 from importlib import import_module
 from pathlib import Path
 
@@ -45,6 +48,13 @@ def test_checkers_of_types_see_the_rooms():
     source = Path(lpfuse.__file__).read_text(encoding="utf-8")
     for room in lpfuse._SUBMODULES:
         assert f"from lpfuse import {room} as {room}\n" in source
+
+
+def test_load_is_declared_with_the_parameters_it_has():
+    tree = ast.parse(Path(lpfuse.__file__).read_text(encoding="utf-8"))
+    (declared,) = (x for x in ast.walk(tree) if getattr(x, "name", None) == "load")
+    real = ast.parse(textwrap.dedent(inspect.getsource(lpfuse.load))).body[0]
+    assert ast.dump(declared.args) == ast.dump(real.args)
 
 
 def test_names_and_homes_agree():

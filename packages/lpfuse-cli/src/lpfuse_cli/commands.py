@@ -141,11 +141,18 @@ def print_notes(ctx: typer.Context, source: str, shape: tuple[int, int], notes: 
         typer.echo(f"  {typer.style(printable(about), bold=True)}:{printable(rest)}")
 
 
-def conclusion(found: dict[str, Any]) -> str:
+UNSEEN = "AUC: of rows that neither the detectors nor the weights had seen."
+UNSEEN_BY_WEIGHTS = (
+    "AUC: of rows that the weights had not seen; whether the tools that made the scores had seen "
+    "them is not known here."
+)
+
+
+def conclusion(found: dict[str, Any], unseen: str = UNSEEN) -> str:
     """Say what was learnt from which rows, and what the threshold promises."""
     lines = list(found["sentences"])
     if found["auc"]:
-        lines.append("AUC: of rows that neither the detectors nor the weights had seen.")
+        lines.append(unseen)
     return "\n".join([*lines, threshold_words(found)])
 
 
@@ -271,7 +278,7 @@ def _check_targets(scores: str, out: str | None, model: Path | None, as_json: bo
 
 def _conclude(found: dict[str, Any], remarks: list[str], files: list[Any]) -> None:
     """Print the conclusion, likely wrong directions, and the files written."""
-    typer.echo(f"\n{conclusion(found)}")
+    typer.echo(f"\n{conclusion(found, UNSEEN_BY_WEIGHTS)}")
     for name in reversed_columns(found, remarks):
         hint = f"--direction {in_shell(f'{name}=anomaly')}"
         console.say(f"If high scores of {in_quotes(name)} mean anomaly, say so: {hint}")
@@ -641,9 +648,23 @@ def teach(
     ctx: typer.Context,
     model: options.Model,
     answers: Annotated[
-        str, typer.Argument(metavar="ANSWERS", help="The file that the page of `lpfuse ask` made.")
+        str,
+        typer.Argument(
+            metavar="ANSWERS",
+            help="The file that the page of `lpfuse ask` made or, with --label, any table of rows.",
+        ),
     ],
     out: options.NewModel,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            metavar=options.COLUMN,
+            help="The column that tells normal rows from anomalies; empty cells: not known.",
+            show_default="`answer`, as the page writes it",
+        ),
+    ] = None,
+    normal: options.Normal = None,
+    anomaly: options.Anomaly = None,
     trust: options.Trust = None,
     key: options.Key = None,
     table: options.TableOptions = options.AS_FOUND,
@@ -652,11 +673,16 @@ def teach(
 ) -> None:
     """Learn from answers: weights, threshold and experts anew, the other detectors as they are.
 
-    Says how the weights changed and, from the answers alone, how good the new model is.
+    Says how the weights changed and, from answers to `lpfuse ask` alone, how good the new model is.
+    Labels mean what they meant to `lpfuse fit`, unless --normal or --anomaly says otherwise.
     """
+    if label is None and (normal or anomaly):
+        raise ValueError(
+            "--normal and --anomaly say what labels mean, but not in which column. Name it: --label"
+        )
     check_there(answers, model=model)
     from lpfuse._validation.params import counted
-    from lpfuse_cli.report import read_answers
+    from lpfuse_cli.report.questions import read_answers, read_labelled
     from lpfuse_cli.scoring import load_detector, model_errors, rows_of
 
     silent = as_json or console.is_quiet(ctx, quiet)
@@ -665,7 +691,11 @@ def teach(
     with console.remarks(silent) as remarks:
         loaded = load_detector(model, trust or (), secret, "Teaching")
         told = table.format()
-        found = read_answers(answers, told)
+        found = (
+            read_answers(answers, told)
+            if label is None
+            else read_labelled(loaded, answers, label, normal, anomaly, told)
+        )
         before = _weights(loaded)
         with model_errors(model, "taught"):
             loaded.teach(rows_of(loaded, found.rows), found.y, chances=found.chances)
@@ -682,13 +712,15 @@ def teach(
             "answers": counts,
             "weights": weights,
             "audit": audit and _plain(audit),
+            "notes": [found.note] if found.note else [],
             "warnings": remarks,
         }
         console.show_json({"model": str(out), **told})
     elif not silent:
         console.say(
-            f"{counted(len(found.y), 'answer')}: {n_normal:,} normal, "
-            f"{counts['anomalies']:,} anomalies; left out, for nobody knows: {found.undecided:,}."
+            found.note
+            or f"{counted(len(found.y), 'answer')}: {n_normal:,} normal, {counts['anomalies']:,} "
+            f"anomalies; left out, for nobody knows: {found.undecided:,}."
         )
         if after:
             console.show(f"\n{_changes(before, after)}", False)
@@ -737,10 +769,11 @@ def recalibrate(
     """Move threshold, p-values and scale to normal rows as they come now.
 
     Detectors and weights stay. Rows should be normal, and the model should not have learnt from
-    them; where they have the column of labels, known anomalies are left out. Says what is promised
-    of false alarms.
+    them; where they have the column of labels, known anomalies are left out. Says which share of
+    them was flagged before, which is now, and what is promised of false alarms.
     """
     check_there(data, model=model)
+    from lpfuse._format import per_cent
     from lpfuse.threshold import calibration_promise
     from lpfuse_cli.scoring import load_detector, model_errors, normal_rows
     from lpfuse_cli.tables import read_table
@@ -753,10 +786,11 @@ def recalibrate(
         told = table.format()
         made = loaded.preparation_
         frame = read_table(data, format=told if made is None else told | made.format)
-        before = float(loaded.offset_)
         with model_errors(model, "recalibrated"):
             rows = normal_rows(loaded, frame)
+            before = _flagged(loaded, rows)
             loaded.recalibrate(rows)
+            after = _flagged(loaded, rows)
             if made is not None:
                 later = f"threshold, p-values and scale are those of {len(rows):,} later rows"
                 made.told = (*made.told, f"Recalibrated: {later}.")
@@ -765,9 +799,17 @@ def recalibrate(
     n = len(loaded.calibration_)
     promise = calibration_promise(n, loaded.false_alarm_rate, loaded.confidence).sentence()
     if as_json:
-        offsets = {"before": before, "after": float(loaded.offset_)}
-        found = {"rows": len(frame), "calibration_rows": n, "offset": offsets, "promise": promise}
+        flagged = {"before": before, "after": after}
+        found = {"rows": len(frame), "calibration_rows": n, "flagged": flagged, "promise": promise}
         console.show_json({"model": str(out), **found, "warnings": remarks})
     elif not silent:
-        console.say(f"Threshold {before:.4g} before, {loaded.offset_:.4g} now. {promise}")
+        console.say(
+            f"Of these {len(rows):,} rows, {per_cent(before)} were called anomalies before, and "
+            f"{per_cent(after)} are now. {promise}"
+        )
         console.say(f"Saved {out}.")
+
+
+def _flagged(fused: Any, rows: Any) -> float:
+    """Return the share of rows that are called anomalies; a row without a score is."""
+    return float((~(fused.decision_function(rows) >= 0)).mean())

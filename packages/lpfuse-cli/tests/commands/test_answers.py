@@ -286,3 +286,53 @@ def test_columns_may_come_in_any_order_and_others_with_them(stored, tmp_path):
         assert answer.exit_code == 0, answer.output
         found.append(json.loads(answer.stdout))
     assert found[0] == found[1]
+
+
+# ------------------------------------------------------------------------- a table of labelled rows
+
+LABEL = ["--label", "state"]
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    """Rows with a column of labels, a third of which are empty."""
+    state = pl.when(pl.int_range(pl.len()) % 3 > 0).then("state")
+    return write(pumps(90, seed=5).with_columns(state=state), tmp_path / "labelled.csv")
+
+
+@pytest.mark.parametrize("words", [[], ["--normal", "OK "], ["--anomaly", "worn"]])
+def test_a_labelled_table_teaches_without_chances(stored, labelled, words):
+    path = stored / "table.lpfuse"
+    answer = lpfuse("teach", path, labelled, "-o", "better.lpfuse", *LABEL, *words)
+    assert answer.exit_code == 0, answer.output
+    assert answer.stdout.startswith("Label: 'state'; normal is 'ok' (")
+    assert "anomalies are 'worn' (" in answer.stdout
+    assert "30 rows without a label." in answer.stdout
+    assert "No row was asked about with a known chance: there is no audit." in answer.stdout
+    assert load("better.lpfuse").weights_.tolist() != load(path).weights_.tolist()
+
+
+def test_arrays_and_anomalies_alone_teach(stored):
+    worn = pumps(90, seed=5).filter(pl.col("state") == "worn").drop_nulls()
+    worn.select([*NAMES, "state"]).write_csv("worn.csv")
+    call = ["teach", stored / "arrays.lpfuse", "worn.csv", "-o", "better.lpfuse", *LABEL]
+    found = json.loads(lpfuse(*call, "--anomaly", "worn", "--json").stdout)
+    assert found["answers"] == {"normal": 0, "anomalies": len(worn), "left_out": 0}
+    assert found["notes"] == [f"Label: 'state'; anomalies are 'worn' ({len(worn)})."]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([*LABEL, "--normal", "fine"], "holds 'fine' nowhere, but 'ok', 'worn'"),
+        (["--label", "stat"], "There is no column 'stat'. Did you mean 'state'?"),
+        (["--label", "flow"], "Which is normal?"),
+        (["--normal", "ok"], "Name it: --label"),
+        ([], "for a table with labels, name their column: --label COLUMN"),
+    ],
+)
+def test_labels_in_doubt_write_nothing(stored, labelled, tmp_path, words, told):
+    answer = lpfuse("teach", stored / "arrays.lpfuse", labelled, "-o", "better.lpfuse", *words)
+    assert answer.exit_code == 2
+    assert told in answer.stderr
+    assert files(tmp_path) == ["labelled.csv"]

@@ -29,10 +29,12 @@ def test_weights_with_their_proof(scores):
     assert "  Scores: 'svm', 'knn', 'junk'.\n" in answer.stdout
     assert "  Dropped: 'file', it holds text, not scores.\n" in answer.stdout
     assert "  High scores mean anomaly: 'knn'.\n" in answer.stdout
-    assert "\nWeights proven within 1e-" in answer.stdout
+    assert "\nThe weights were learnt from these rows, proven within 1e-" in answer.stdout
     rows = [line.split("|")[1].strip() for line in answer.stdout.splitlines() if line[:1] == "|"]
     assert set(rows[2:4]) == {"svm", "knn"}
     assert rows[4:] == ["junk", "fusion"]
+    assert "\nAUC: of rows that the weights had not seen; whether the tools" in answer.stdout
+    assert "neither the detectors" not in answer.stdout
 
 
 def test_json(scores):
@@ -107,7 +109,8 @@ def test_every_option_arrives(scores, monkeypatch):
     assert callable(asked.pop("show_notes"))
     assert asked == {
         "label": "fake",
-        "normal": "no",
+        "normal": ["no"],
+        "anomaly": None,
         "high": {"knn": "anomaly", "svm": "normal"},
         "p": "2",
         "false_alarm_rate": 0.2,

@@ -5,6 +5,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from os import PathLike
+
     from lpfuse import adapters as adapters
     from lpfuse import answers as answers
     from lpfuse import detectors as detectors
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from lpfuse.ensemble import FusedDetector
     from lpfuse.fusion.fixed import FixedRule
     from lpfuse.fusion.lp import LpFusion, lp_path
-    from lpfuse.io import load
     from lpfuse.iterative import IterativeEnsemble
     from lpfuse.multiclass import OneClassEnsembleClassifier
     from lpfuse.scaling import TailScaler, TwoSidedMinMax
@@ -42,6 +44,12 @@ if TYPE_CHECKING:
     from lpfuse.verification import verify
 
     __version__: str
+
+    def load(
+        path: str | PathLike[str], trusted: Iterable[str | type] = (), *, key: bytes | None = None
+    ) -> FusedDetector | Any:
+        """Declare `lpfuse.io.load`, which stands below the detectors, with the type it gives."""
+
 
 __all__ = [
     "SVDD",

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from helpers.cases import cases
 from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import each_value
-from lpfuse import LpFusion, TwoSidedMinMax, lp_path
+from lpfuse import LpFusion, TailScaler, TwoSidedMinMax, lp_path
 from lpfuse.optim import Problem
 from oracles import naive
 from oracles.optimum import optimum
@@ -472,3 +472,29 @@ def test_one_bad_p_in_a_grid_is_refused(labelled):
 def test_what_a_path_would_ignore_is_refused(labelled, parameters):
     with pytest.raises((TypeError, ValueError), match=next(iter(parameters))):
         lp_path(*labelled, **parameters)
+
+
+def scores_of_three_tools(n=300):
+    rng = np.random.default_rng(0)
+    return rng.standard_t(2, size=(n, 3)) * [1.0, 3.0, 5000.0] + [0.0, 0.0, 9000.0]
+
+
+@pytest.mark.parametrize("is_labelled", [False, True])
+def test_columns_of_very_unequal_scale_are_told_once(is_labelled):
+    S = pd.DataFrame(scores_of_three_tools(), columns=["a", "b", "c"])
+    y = np.repeat([1, -1], [280, 20]) if is_labelled else None
+    with pytest.warns(UserWarning, match="'c' spread more than 100 times .* 'a'") as told:
+        LpFusion(fit_intercept=True, class_weight="balanced").fit(S, y)
+    assert len(told) == 1
+    scope = {"S": S.to_numpy(), "y": y, "TwoSidedMinMax": TwoSidedMinMax}
+    exec(str(told[0].message).rpartition("as well: ")[2], scope)
+    LpFusion().fit(scope["S"], y)  # without a warning
+
+
+@pytest.mark.parametrize("scaler", [TwoSidedMinMax(), TwoSidedMinMax(rho=0), TailScaler()])
+@pytest.mark.parametrize("power", [1, 5])
+def test_scaled_scores_are_never_told_to_be_scaled(scaler, power):
+    S, y = scores_of_three_tools() ** power, np.repeat([1, -1], [150, 150])
+    S[:, 0] = S[:, 0].round()  # ties
+    S[150:, 2] -= 1e9  # one column finds anomalies, the others do not
+    LpFusion().fit(scaler.fit(S, y).transform(S), y)

@@ -26,7 +26,17 @@ from lpfuse._format import MINUS, number, percent, plain, quote, shortened
 from lpfuse._validation.params import counted, quoted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.frames import TableFormat
-from lpfuse.frames.cells import OPEN, first_cell, is_number, is_text, numbers_of, polars_module
+from lpfuse.frames.cells import (
+    OPEN,
+    check_names,
+    describe_labels,
+    first_cell,
+    is_number,
+    is_text,
+    labels_of,
+    numbers_of,
+    polars_module,
+)
 from lpfuse_cli.report.measures import rounded
 from lpfuse_cli.report.page import rendered, write_page
 from lpfuse_cli.scoring import cells_of, rows_of
@@ -142,12 +152,15 @@ class Answers:
         With which each was asked; NaN where the file says nothing.
     undecided : int
         How many rows more there were, with "don't know" or nothing for an answer.
+    note : str
+        Which labels of a table were taken as what; empty for the file of the page.
     """
 
     rows: polars.DataFrame
     y: Host
     chances: Host
     undecided: int
+    note: str = ""
 
 
 def _format_of(path: str | Path) -> TableFormat:
@@ -185,7 +198,8 @@ def read_answers(path: str | Path, format: TableFormat = OPEN) -> Answers:
     if lacking:
         raise ValueError(
             f"{name} lacks {quoted(lacking)}: expected the file that the page of `lpfuse ask` "
-            f"exports, with {quoted(OWN_COLUMNS)} before the columns of the rows. Export it again."
+            f"exports, with {quoted(OWN_COLUMNS)} before the columns of the rows. Export it again, "
+            "or, for a table with labels, name their column: label=COLUMN"
         )
     y = _meanings(name, table["answer"])
     decided = y != 0
@@ -211,6 +225,55 @@ def read_answers(path: str | Path, format: TableFormat = OPEN) -> Answers:
         )
     rows = rows.with_columns(texts).rename(names)
     return Answers(rows.filter(decided), y[decided], chances[decided], int((~decided).sum()))
+
+
+def read_labelled(
+    model: FusedDetector,
+    path: str | Path,
+    label: str,
+    normal: list[str] | None = None,
+    anomaly: list[str] | None = None,
+    format: TableFormat = OPEN,
+) -> Answers:
+    """Read a table with a column of labels, of rows that were not asked about.
+
+    Parameters
+    ----------
+    model : FusedDetector
+        Fitted; a table is written as its training rows were, and labels mean the same.
+    path : str or path
+        The table, see `read_table`.
+    label : str
+        The column of labels; where it is empty, nothing is known.
+    normal, anomaly : list of str, optional
+        Labels of normal rows, and of anomalies, as in `lpfuse_cli.fitting.fit_table`. If neither is
+        given, those of the model.
+    format : TableFormat, optional
+        How the table is written.
+    """
+    made = model.preparation_
+    table = read_table(path, format=format if made is None else format | made.format)
+    (label,) = check_names([label], table.columns)
+    column = table[label]
+    for word in (*(normal or ()), *(anomaly or ())):
+        if not (labels_of(column, anomaly=word, is_later=True).values < 0).any():
+            raise ValueError(
+                f"The label column {quote(label)} holds {quote(word)} nowhere, but "
+                f"{quoted(map(str, column.drop_nulls().unique(maintain_order=True)))}."
+            )
+    words = {"normal": normal, "anomaly": anomaly}
+    if made is not None and not normal and not anomaly:
+        words = {"normal": made.normal, "anomaly": made.anomaly}
+    labels = labels_of(column, **words, is_later=True)
+    decided = labels.values != 0
+    if not decided.any():
+        raise ValueError(
+            f"The label column {quote(label)} says of no row whether it is normal or an anomaly, "
+            "so there is nothing to learn."
+        )
+    y, note = labels.values[decided], describe_labels(column, labels)
+    rows = table.drop(label).filter(decided)
+    return Answers(rows, y, np.full(len(y), np.nan), int((~decided).sum()), note)
 
 
 def _meanings(name: str, column: polars.Series) -> Host:

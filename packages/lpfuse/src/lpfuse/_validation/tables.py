@@ -163,8 +163,8 @@ def warn_reversed_columns(
         _warn(found, [names[j] for j in found.columns], remedy, stacklevel + 1)
 
 
-def warn_reversed_scores(S: Array, labels: Array | None, names: Sequence[str] | None) -> None:
-    """Warn about reversed columns of checked scores of any array library."""
+def warn_doubtful_scores(S: Array, labels: Array | None, names: Sequence[str] | None) -> None:
+    """Warn about reversed columns and unequal scales of checked scores of any array library."""
     y = None
     if labels is None:
         rows = _evenly_spaced(int(S.shape[0]))
@@ -180,11 +180,38 @@ def warn_reversed_scores(S: Array, labels: Array | None, names: Sequence[str] | 
     if len(found.columns):
         columns = params.column_labels(found.columns.tolist(), names)
         _warn(found, columns, "negate it: S[:, j] = -S[:, j]", stacklevel=5)
+    warn_unequal_scales(ops.to_host(chosen)[: None if y is None else int((y > 0).sum())], names)
 
 
 def _warn(found: ReversedColumns, names: Sequence[str], remedy: str, stacklevel: int) -> None:
     text = f"Scores of {', '.join(names)} {found.why}. Does a high score mean normal there? If not,"
     warnings.warn(f"{text} {remedy}", DirectionWarning, stacklevel=stacklevel)
+
+
+FAR_APART, FEW_ROWS = 100, 20  # chosen by hand: ratio of spreads, and rows that tell nothing of it
+
+
+def warn_unequal_scales(S: Host, names: Sequence[str] | None) -> None:
+    """Warn where some scores of normal rows spread a hundred times as much as others.
+
+    Scaled columns can differ so by one of three ranges, because of ties or heavy tails: by all,
+    by the 95 % or by the 50 % in the middle. Columns that were never scaled differ by each.
+    """
+    ends = np.quantile(S, [0.0, 0.025, 0.25, 0.75, 0.975, 1.0], axis=0)
+    moving = np.flatnonzero(~is_constant(ends[2], ends[3]))
+    if len(moving) < 2 or len(S) < FEW_ROWS:
+        return
+    spreads = (ends[::-1] - ends)[:3]
+    wide, narrow = (int(moving[f(spreads[2, moving])]) for f in (np.argmax, np.argmin))
+    if (spreads[:, wide] > FAR_APART * spreads[:, narrow]).all():
+        columns = params.column_labels([wide, narrow], names)
+        warnings.warn(
+            f"Scores of {columns[0]} spread more than {FAR_APART} times as much as those of "
+            f"{columns[1]}: the weights then depend on the units. Put all on one scale, new ones "
+            "as well: scaler = TwoSidedMinMax().fit(S, y); S = scaler.transform(S)",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 # --------------------------------------------------------------------------------------------------

@@ -60,6 +60,7 @@ from lpfuse.ensemble.summary import describe_learning
 from lpfuse.frames.cells import OPEN, TableFormat
 from lpfuse.frames.preparation import TablePreparation, learn_ranges
 from lpfuse.io import save
+from lpfuse.optim import Certificate
 from lpfuse.threshold import THRESHOLD_RULES, integrative_pvalues
 
 SUBSAMPLE = 20_000  # rows that a Dask collection is cut to for training, by default
@@ -81,156 +82,82 @@ def _n_detectors(fused: FusedDetector) -> int:
 class FusedDetector(OutlierMixin, BaseEstimator):
     r"""Fuse several anomaly detectors into one, with a threshold that keeps a false-alarm rate.
 
-    Every row gets the raw scores of R detectors. A scaler puts these on one scale, and their
-    weighted sum, high = normal, is compared with a threshold:
+    The weighted sum of the scaled scores of R detectors, high = normal, is compared with a
+    threshold:
 
     .. math:: f(x) = \sum_{j=1}^R w_j \, s'_j(x), \qquad \text{normal} \iff f(x) \ge \text{offset}
 
-    Scale and weights are learnt from *out-of-fold* scores, each by fits without the row's fold:
-    in-sample scores are optimistically biased. New rows are scored by one-class detectors that are
-    fitted to all rows, and by the mean of an expert's fits without each fold.
+    Scale and weights are learnt from out-of-fold scores. Rows may be arrays or data frames with
+    text, dates and missing cells. For details see the user guide, ``docs/fused-detector.md``.
 
     Parameters
     ----------
     detectors : None, "paper" or list, default=None
-        ``(name, detector)`` or ``(name, detector, columns)``, detectors alone, or names:
-        ``["svdd", "lof", "pyod:HBOS"]``
-        (:func:`lpfuse.ensemble.components.named_detectors` lists them). A detector is one of
-        lpfuse, scikit-learn or PyOD; a classifier, which becomes an expert that learns from
-        labelled anomalies; a Pipeline that ends in one of these; anything else with a stated
-        direction (:class:`lpfuse.adapters.ScoreFunction`); or any of them fitted already, wrapped
-        in :class:`sklearn.frozen.FrozenEstimator`. A detector whose score of a row depends on the
-        rest of its batch, such as PyOD's ECOD, COPOD, COF and SOD, is refused. Columns are names,
-        positions, a slice, a mask or a function of `X`. "paper": SVDD, Gaussian process, kernel PCA
-        and mixture with the paper's scores, on standardised features. None: six fast detectors
-        and, from 2 labelled anomalies on, three experts: ``docs/adr/0017``,
-        :func:`lpfuse.ensemble.components.default_detectors`.
+        Detectors, names such as "lof" or "pyod:HBOS", ``(name, detector)`` or ``(name, detector,
+        columns)``; classifiers learn from labelled anomalies. None: six fast detectors and, from 2
+        labelled anomalies on, three classifiers. "paper": the four of the paper.
     scaler : transformer, default=None
-        Puts scores on one scale. None: ``TailScaler()`` for the default pool with its prior, and
-        ``TwoSidedMinMax()`` otherwise.
+        Puts scores on one scale. None: `TailScaler` for the default detectors with their prior,
+        else `TwoSidedMinMax`.
     fusion : estimator, default=None
         Learns the weights from scaled scores. None: an `LpFusion` around the `prior` or, without
-        one, with p = 4, w ≥ 0, an intercept, balanced classes and an imaginary anomaly.
+        one, with p = 4, an intercept and weights ≥ 0.
     p : float in [1, inf] or "auto", default="auto"
-        Norm of the weights of the default fusion, without a prior. A `fusion` of another p is
-        refused. "auto": as `fusion` says.
+        Norm of the weights of the default fusion without a prior. "auto": that of `fusion`.
     prior : "tables", None, mapping or array-like of shape (R,), default="tables"
-        Weights to start from, where `fusion` is None. Without labelled anomalies these are the
-        weights; with some, the weights leave them as far as held-out rows support it. "tables":
-        weights of the default pool that were learnt from 151 tables (``docs/adr/0018``) and depend
-        on the number of labelled anomalies; for other `detectors` as None, all alike. Or weights
-        ≥ 0, by name or in the order of `detectors`. They also fuse the score that experts see.
+        Weights to start from, if `fusion` is None; labelled anomalies move them as far as held-out
+        rows support it. "tables": those that did well on 151 tables, for the default detectors;
+        otherwise, as with None, equal weights.
     cv : int, splitter, iterable, "in-sample" or "prefit", default=5
-        The folds. An int keeps the share of labels equal; test parts of a splitter must not
-        overlap. "in-sample": scores of the detectors' own training rows, as in the paper.
-        "prefit": the detectors are fitted already, on other rows.
+        Folds of the out-of-fold scores. "in-sample": detectors score their own training rows, as
+        in the paper. "prefit": detectors are fitted already, on other rows.
     artificial_anomalies : bool, default=False
-        Whether the weights are also learnt from jittered copies of normal rows, as anomalies, where
-        none is labelled.
+        Whether jittered normal rows serve as anomalies where none is labelled.
     threshold : {"false-alarms", "g-mean"}, default="false-alarms"
         What sets the threshold: conformal calibration to `false_alarm_rate`, or the best geometric
-        mean of the hit rates on labelled rows. Names are those of
-        :data:`lpfuse.threshold.THRESHOLD_RULES`.
+        mean of the hit rates on labelled rows.
     false_alarm_rate : float in (0, 0.5], default=0.05
         Share of normal rows that may be called anomalies.
     contamination : float in (0, 0.5], default=None
-        If given, this share of rows like the training rows lies below the threshold, by held-out
-        scores. `contamination_offset` of :mod:`lpfuse.threshold`, with ``fused.score_samples(X)``,
-        leaves that share of the training rows themselves below: of new ones then 36 % for 10 %
-        (60 Gaussian rows) or 22 % (300).
+        If given, the share of rows like the training rows that is called anomalous, in place of
+        `false_alarm_rate`.
     confidence : float in (0, 1), default=None
-        None: false alarms keep to the rate on average over training sets. 0.9: with that
-        probability they are at most the rate, see :func:`lpfuse.threshold.conformal_offset`; that
-        takes more rows, and finds fewer anomalies.
+        Probability with which false alarms are at most the rate. None: on average they are.
     calibration : {"auto", "cross", "split", "plain"}, default="auto"
-        Which normal rows set the false-alarm rate, always by detectors, experts, scale and weights
-        that did not learn from them. "split": a fifth of them is set aside; the rate is then
-        guaranteed, see :func:`lpfuse.threshold.conformal_offset`. "cross": all, in parts, each
-        hidden from fits of its own; that comes within about a point of the rate, and takes as many
-        more fits of one-class detectors as there are parts: five, or one for each fold of the
-        experts. "auto": "split" from 2,000 normal rows (of 500 groups) on, else, or with a `cv` of
-        one's own, "cross". "plain": out-of-fold scores without further fits, whose false alarms
-        are off by up to twice the rate (60 rows with heavy tails: 9.8 % for 5 %).
+        Which normal rows set the threshold: a fifth that nothing learns from ("split", guaranteed),
+        all by cross-fitting ("cross", within about a point of the rate), or the out-of-fold scores
+        as they are ("plain"). "auto": "split" from 2,000 normal rows on, else "cross".
     n_jobs : int, default=None
         Detectors and folds that are fitted at a time, as in joblib.
     random_state : int, RandomState or None, default=None
-        Deals rows out to folds, and seeds the detectors whose own ``random_state`` is None. The
-        result does not depend on `n_jobs`.
+        Seed of the folds, and of detectors whose own ``random_state`` is None.
 
     Attributes
     ----------
     weights_ : ndarray of shape (R,)
         The weight of each detector.
     detector_names_ : list of str
-        Names of the detectors in the order of the weights: one-class detectors, then experts.
+        Their names, in the order of the weights: one-class detectors, then classifiers.
     detectors_ : list of (name, detector, columns)
-        The fitted detectors; an expert comes with its fits without each fold, in ``fits``.
+        The fitted detectors.
+    scaler_, fusion_ : estimators
+        Fitted scaler and fusion.
     certificate_ : Certificate or None
         How far the weights can be from optimal.
     offset_ : float
         The threshold.
-    scaler_, fusion_ : estimators
-        Fitted.
-    calibration_ : ndarray
-        Fused scores of the normal rows that p-values compare with, ascending.
-    out_of_fold_ : OutOfFoldScores
-        What the weights were learnt from: raw out-of-fold ``scores`` (n×R), ``labels``, ``fold``.
-    held_out_ : HeldOutScores
-        The same rows fused by weights that were not learnt from them, in ``fused`` (n,), with their
-        ``labels``, then those set aside. Threshold and p-values rest on rows that nothing learnt
-        from, where ``calibrates`` is True.
-    unseen_ : CalibrationRows
-        Raw scores of the rows that calibrate, and ``by``: which of "cross", "split" or "plain"
-        `calibration` came to.
-    pool_ : Pool
-        The fitted detectors by what they learnt from: ``one_class`` and ``experts``.
-    combination_ : Combination
-        `scaler_` and `fusion_` together: raw scores in, fused scores out.
-    contamination_ : Estimate
-        The share of anomalies among the training rows, with its 95 % interval. The scores do not
-        tell it: without answers that have `chances` it is what is believed of any table.
-    preparation_ : TablePreparation or None
-        How the columns of a data frame become features; None where rows were an array.
-    columns_ : dict of str: str
-        What each column of a data frame was taken for; ``notes_`` has it in sentences.
     fitted_scores_, fitted_labels_ : ndarray of shape (n,)
-        Scores of and decisions about the rows that were passed to `fit`, by fits that did not see
-        them, where they were numbers in memory.
-    rows_ : StoredRows
-        The training rows, then those set aside, which `teach` and `query` go back to.
-    feature_imputer_ : SimpleImputer or None
-        Fills in missing cells for a fusion that looks at the features; None for all others.
+        Scores and decisions for the rows passed to `fit`, by fits that did not see them.
+    columns_, notes_ : dict and list of str
+        What each column of a data frame was taken for, by name and in sentences.
+    contamination_ : Estimate
+        The share of anomalies among the training rows, with its 95 % interval.
     result_ : CalibratedFit
-        The record that all of these are views of.
+        The record of the fit: out-of-fold, held-out and calibration scores, stored rows.
     n_features_in_ : int
         Number of columns of `X`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, when `X` had them.
-
-    Notes
-    -----
-    **Without anomalies** nothing tells whether a detector separates them; the data only show what
-    is usual among normal rows. The default weights are then those of the `prior`: what did well on
-    other tables, or, for a pool of one's own, that what all detectors find strange is an anomaly.
-    Artificial anomalies add another assumption, that anomalies look like jittered normal rows. A
-    handful of labelled ones is worth more than either.
-
-    **Kinds of anomalies to come.** Experts know the labelled kinds best. Pass ``kind`` to `fit`
-    where new kinds must be expected: scores of each kind then come from experts that did not learn
-    from it, and the weights trust them accordingly.
-
-    **Missing scores.** Where a detector gives no score (a missing cell, an error), a warning counts
-    such rows, and the weights of the others grow in proportion, so that they sum to the same in
-    absolute value; the threshold and the p-values are those that calibration rows give for the same
-    detectors. Detectors of the default pool impute missing cells:
-    :class:`lpfuse.views.FilledGaps`.
-
-    **Dask.** A Dask array or data frame is drawn from for training, in one pass, and methods of a
-    fitted detector answer about Dask rows lazily, block by block. Weights can be learnt from the
-    scores of all rows, which need not have been trained on::
-
-        S = fused.scaler_.transform(fused.detector_scores(X))  # lazy
-        fusion = LpFusion().fit(S, y)  # every row counts; with its certificate
 
     See Also
     --------
@@ -239,20 +166,11 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn.neighbors import LocalOutlierFactor
-    >>> from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(300, 2))  # normal rows
-    >>> detectors = [
-    ...     ("kpca", KernelPCADetector()),
-    ...     ("gmm", GMMDetector()),
-    ...     ("lof", LocalOutlierFactor(novelty=True)),
-    ... ]
-    >>> fused = FusedDetector(detectors, random_state=0).fit(X)
+    >>> from lpfuse import FusedDetector
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))  # normal rows
+    >>> fused = FusedDetector(["kpca", "gmm", "lof"], random_state=0).fit(X)
     >>> fused.predict([[0.0, 0.0], [5.0, 5.0]])
     array([ 1, -1])
-    >>> bool((fused.contributions(X).sum(axis=1) == fused.score_samples(X)).all())
-    True
     """
 
     result_: CalibratedFit
@@ -1329,7 +1247,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         return self.fusion_.weights_
 
     @property
-    def certificate_(self) -> Any:
+    def certificate_(self) -> Certificate | None:
         """The proof that comes with the weights; None for a fusion without one."""
         return getattr(self.fusion_, "certificate_", None)
 

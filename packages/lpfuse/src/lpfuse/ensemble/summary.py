@@ -42,7 +42,7 @@ def outcome(fused: FusedDetector) -> dict[str, Any]:
     ({'normal': 100, 'anomalies': 0}, None)
     """
     names = fused.detector_names_
-    labels, certificate = fused.out_of_fold_.labels, fused.certificate_
+    labels, certificate = fused.out_of_fold_.labels, fused.fusion_.certificate_
     return {
         "p": float(fused.fusion_.p),
         "weights": dict(zip(names, map(float, fused.weights_), strict=True)),

@@ -289,8 +289,9 @@ class LpFusion(WeightedSum):
 
     Notes
     -----
-    Scores should be on one scale (`TwoSidedMinMax`) and come from rows that the detectors were not
-    fitted on. With scores in [0, 1] and no intercept, no weight vector can push anomalies below −1;
+    Scores should be on one scale (`TwoSidedMinMax`, `TailScaler`) and come from rows that the
+    detectors were not fitted on; `fit` warns where columns spread a hundred times as much as
+    others. With scores in [0, 1] and no intercept, no weight vector can push anomalies below −1;
     use signed scores.
 
     Without anomalies and with p near 1 the weights favour the detector with the highest mean score,
@@ -394,7 +395,7 @@ class LpFusion(WeightedSum):
         S = tables.check_scores(S)
         labels, weight = params.check_labels_like(y, S), params.check_weights_like(sample_weight, S)
         tables.warn_uninformative_columns(S, names)
-        tables.warn_reversed_scores(S, labels, names)
+        tables.warn_doubtful_scores(S, labels, names)
         centre = self._centre(int(S.shape[1]), names)
         if self.imaginary_anomalies:
             S, labels, weight = self._add_imaginary(S, labels, weight)
@@ -424,6 +425,7 @@ class LpFusion(WeightedSum):
         tables.warn_duplicate_columns(
             checked.also.S, tables.is_constant(checked.low, checked.high), checked.names
         )
+        tables.warn_unequal_scales(checked.also.S[checked.also.y > 0], checked.names)
         problem = BlockedProblem(
             checked,
             Costs(*self._class_factors(*checked.mass)),
