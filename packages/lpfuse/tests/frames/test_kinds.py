@@ -38,7 +38,7 @@ NOTES = [" ".join(rng.choice(WORDS, 4)) for _ in range(60)]
         ([f"c{k}" for k in range(40)] + ["c1"] * 20, "id", "most of its texts are rare"),
         (list(range(7, 67)), "id", "it numbers the rows"),
         (rng.permutation(60).tolist(), "id", "it numbers the rows, in another order"),
-        (np.cumsum(rng.integers(1, 99, 60)).tolist(), "id", "it counts on from row to row"),
+        (np.cumsum(rng.integers(1, 99, 60)).tolist(), "id", "it grows from row to row"),
         ([3] * 60, "constant", "it holds 3 in every row"),
         ([None] * 60, "constant", "it is empty"),
         ([timedelta(k) for k in range(60)], "unknown", "it holds Duration"),
@@ -185,7 +185,7 @@ def test_between_two_dates_the_days_count():
 
 def test_what_is_no_date_is_told_with_its_row():
     made = learn([f"{k % 28 + 1:02d}.02.2024" for k in range(60)])
-    with pytest.raises(ValueError, match=r"dates as 28\.02\.2024; row 12 holds '2024-02-28'"):
+    with pytest.raises(ValueError, match=r"dates as 28\.02\.2024; line 13 holds '2024-02-28'"):
         made.numbers(pl.DataFrame({"a": ["01.02.2024", "2024-02-28"], "b": [1, 2]}), start=10)
     with pytest.raises(ValueError, match="must hold dates as"):
         made.numbers(pl.DataFrame({"a": [1, 2], "b": [1, 2]}))

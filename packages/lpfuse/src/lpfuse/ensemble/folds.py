@@ -27,6 +27,7 @@ from lpfuse.ensemble.rows import (
     hash_rows,
     numeric_columns,
     replace_numbers,
+    warn_of_growing_columns,
 )
 from lpfuse.ensemble.sampling import draw_from_blocks
 from lpfuse.frames import TablePreparation
@@ -143,6 +144,8 @@ def prepare_rows(
         X, y = draw_from_blocks(X, y, groups, kind, subsample, random)
     features, preparation = prepare_frame(X, columns)
     table = check_table(features)
+    if isinstance(table, np.ndarray) and preparation is None:
+        warn_of_growing_columns(table)
     n, numbers = table.shape[0], as_numbers(table)
     hashes = None if numbers is None else hash_rows(numbers)
     drawn = read_labels(y, n, **how)
