@@ -171,7 +171,7 @@ def does_grow(values: Host, fewest: int) -> str:
     ('grows', '')
     """
     known = values[~np.isnan(values)]
-    if len(known) < max(2, fewest, 0.9 * len(values)):
+    if len(known) < max(fewest, 0.9 * len(values)):
         return ""
     up, down = known[1:] > known[:-1], known[1:] < known[:-1]
     return "grows" if up.all() else "falls" if down.all() else ""
@@ -501,12 +501,8 @@ def features_of_moments(moments: polars.Series, parts: list[str], origin: Host |
             columns.append(days - origin)
         else:
             # 1970 began on a Thursday, the fourth day of a week.
-            turn = (
-                2
-                * np.pi
-                * (np.mod(days, 1) if part == CLOCK else np.mod(np.floor(days) + 3, 7) / 7)
-            )
-            columns += [np.sin(turn), np.cos(turn)]
+            share = np.mod(days, 1) if part == CLOCK else np.mod(np.floor(days) + 3, 7) / 7
+            columns += [np.sin(2 * np.pi * share), np.cos(2 * np.pi * share)]
     return np.column_stack(columns) if columns else np.empty((len(moments), 0))
 
 

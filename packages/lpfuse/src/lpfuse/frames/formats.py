@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from lpfuse._files import ANY, saved_as
 from lpfuse._format import quote as in_quotes
@@ -29,13 +29,9 @@ ENCODINGS = (
 
 
 @saved_as(
-    "TableFormat",
-    separator=tuple(SEPARATORS),
-    decimal=tuple(DECIMALS),
-    encoding=ENCODINGS,
-    quote=QUOTES,
-    sheet=ANY,
-)
+    "TableFormat", separator=tuple(SEPARATORS), decimal=tuple(DECIMALS), encoding=ENCODINGS,
+    quote=QUOTES, sheet=ANY,
+)  # fmt: skip
 @dataclass(frozen=True)
 class TableFormat:
     r"""How a table is written; what is None is found by looking at its beginning.
@@ -92,13 +88,8 @@ class TableFormat:
 
     def __or__(self, others: TableFormat) -> TableFormat:
         """Merge two formats; this one takes precedence."""
-        names = [field.name for field in fields(self)]
-        return TableFormat(
-            *(
-                getattr(others, name) if getattr(self, name) is None else getattr(self, name)
-                for name in names
-            )
-        )
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        return replace(others, **known)
 
     @property
     def words(self) -> str:

@@ -182,9 +182,8 @@ def _infer_kind(column: polars.Series, asked_for: bool, scores: bool) -> ColumnK
     if column.dtype.is_temporal():
         order = order_of(given)
         if order is None:
-            return ColumnKind(
-                "unknown", f"it holds {plain(column.dtype)}, which is no date", column
-            )
+            why = f"it holds {plain(column.dtype)}, which is no date"
+            return ColumnKind("unknown", why, column)
         why = _why_uninformative(column)
         return ColumnKind("constant" if why else "date", why, moments_of(column, order), order)
     if not is_text(column):
@@ -212,9 +211,8 @@ def _infer_text_kind(texts: polars.Series) -> ColumnKind:
     different = rows.n_unique()
     said = f"{counted(different, 'text')} in {counted(len(rows), 'row')}"
     if bare.null_count() == texts.null_count() and 1 < len(known) <= MOST_UNITS < different:
-        return ColumnKind(
-            "text", f"its numbers have several units, {quoted(known)}: convert them", texts
-        )
+        why = f"its numbers have several units, {quoted(known)}: convert them"
+        return ColumnKind("text", why, texts)
     words: Any = rows.str.split(" ").list.len().median()
     is_prose = words >= SENTENCE
     if different >= NEARLY_ALL * len(rows) and different > 1:
@@ -292,9 +290,9 @@ def _mistakes(texts: polars.Series, bare: polars.Series, units: polars.Series) -
 def _refuse_mistakes(mixed: list[ColumnKind], start: int | None) -> None:
     """Refuse columns of text that seem to be numbers with mistakes, all at once."""
     found = {quote(column.name): f"{why}: {first_cell(column, column.is_not_null(), start)}"
-             for _, why, column, _ in mixed[:MOST_TOLD]}  # fmt: skip
+             for _, why, column, _ in mixed[:MOST_NAMES]}  # fmt: skip
     told = "; column ".join(f"{name} {mistake}" for name, mistake in found.items())
-    more = f"; and {len(mixed) - MOST_TOLD:,} more" if len(mixed) > MOST_TOLD else ""
+    more = f"; and {len(mixed) - MOST_NAMES:,} more" if len(mixed) > MOST_NAMES else ""
     which, kinds = ", ".join(found), ", ".join(f"{name}: 'number'" for name in found)
     raise ValueError(
         f"Column {told}{more}. Correct those cells, leave them empty where the value is missing, "
@@ -306,7 +304,6 @@ def _refuse_mistakes(mixed: list[ColumnKind], start: int | None) -> None:
 # --------------------------------------------------------------------------------------------------
 
 MOST_NAMES = 30  # that a message lists; chosen by hand
-MOST_TOLD = 10  # columns with mistakes that a message tells; chosen by hand
 NOTHING = "Not judged, for nothing is there to judge by: no score, and called an anomaly"
 OTHER = "(other)"
 
@@ -406,11 +403,6 @@ class TablePreparation:
     def columns(self) -> list[str]:
         """The columns that are used."""
         return [*self.number_columns, *self.orders, *self.text_columns]
-
-    @property
-    def others(self) -> list[str]:
-        """Columns of text whose rarer ones share a feature."""
-        return [name for name in self.text_columns if self.rare[name]]
 
     @property
     def features(self) -> list[tuple[str, str]]:
@@ -687,10 +679,8 @@ class TablePreparation:
         return counted(len(self.categories[name]), "text") + rest
 
     def _gap_note(self, name: str) -> str:
-        note = f"Missing: {quote(name)} in {counted(self.gaps[name], 'row')}; "
-        return note + (
-            "the others decide on these." if self.scores else "the other columns decide."
-        )
+        rest = "the others decide on these" if self.scores else "the other columns decide"
+        return f"Missing: {quote(name)} in {counted(self.gaps[name], 'row')}; {rest}."
 
 
 def one_hot(texts: polars.Series, known: list[str], rare: list[str]) -> Host:
@@ -818,7 +808,7 @@ def learn_preparation(
 def _words_for_gaps(given: polars.Series, taken: polars.Series) -> list[str]:
     """List the words that were taken for gaps, and in how many rows."""
     cells = given.filter(says_missing(given) & taken.is_null()).cast(polars_module().String)
-    counts = Counter(cells.str.strip_chars().to_list())
+    counts = Counter(filter(None, cells.str.strip_chars().to_list()))
     return [f"{quote(word)} in {quote(given.name)} ({counted(rows, 'row')})"
             for word, rows in counts.most_common()]  # fmt: skip
 
@@ -907,8 +897,7 @@ def prepare_frame(X: Any, columns: Any) -> tuple[Any, TablePreparation | None]:
 
 
 def _all_numbers(frame: Any) -> bool:
-    kinds = (getattr(kind, "kind", "O") for kind in frame.dtypes)
-    return all(kind in "biuf" for kind in kinds)
+    return all(getattr(kind, "kind", "O") in "biuf" for kind in frame.dtypes)
 
 
 # ------------------------------------------------------------------------------------------ ranges
@@ -931,20 +920,13 @@ def learn_ranges(preparation: TablePreparation, X: Host) -> None:
     """
     names = preparation.feature_names
     waves = (" (sin)", " (cos)")
-    last = len(preparation.number_columns) + sum(
-        len(_places(preparation, name)) for name in preparation.orders
-    )
-    for j, name in enumerate(names[:last]):
+    texts = sum(len(preparation.groups[name]) for name in preparation.text_columns)
+    for j, name in enumerate(names[: len(names) - texts]):
         column = X[:, j][~np.isnan(X[:, j])]
         is_wave = j >= len(preparation.number_columns) and name.endswith(waves)
         if len(column) and not is_wave:
             ends = np.quantile(column, [TAIL, 1 - TAIL], method="inverted_cdf")
             preparation.ranges[name] = [float(end) for end in ends]
-
-
-def _places(preparation: TablePreparation, name: str) -> range:
-    waves = [part not in ("elapsed", "since") for part in preparation.parts[name]]
-    return range(sum(1 + wave for wave in waves))
 
 
 @dataclass
@@ -968,11 +950,7 @@ class RangeCounts:
     powers: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def __add__(self, other: RangeCounts) -> RangeCounts:
-        return RangeCounts(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
-
-
-def _values(counts: RangeCounts) -> list[Counter[Any]]:
-    return [counts.rows, counts.below, counts.above, counts.unknown, counts.powers]
+        return RangeCounts(**{name: each + vars(other)[name] for name, each in vars(self).items()})
 
 
 def count_outside(preparation: TablePreparation, frame: polars.DataFrame, X: Host) -> RangeCounts:
