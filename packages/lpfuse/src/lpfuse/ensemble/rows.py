@@ -194,11 +194,10 @@ def warn_of_growing_columns(X: Host) -> None:
     """Name columns of an array that only grow or fall from row to row, unless all of them do."""
     found = [j for j in range(X.shape[1]) if does_grow(X[:, j], FEWEST_GROWING)]
     if 0 < len(found) < X.shape[1]:
-        told = listed(column_labels(found, None))
         warnings.warn(
-            f"In {told}, numbers only grow or fall from row to row, as row numbers and times do: "
-            "later rows lie outside of what was learnt, and may all be called anomalies. Leave it "
-            f"out, np.delete(X, {found}, axis=1), or pass groups of rows from one time.",
+            f"In {listed(column_labels(found, None))}, numbers only grow or fall from row to row, "
+            "as row numbers and times do: later rows lie outside of what was learnt. Leave it out, "
+            f"np.delete(X, {found}, axis=1), or pass groups of rows from one time.",
             stacklevel=4,
         )
 

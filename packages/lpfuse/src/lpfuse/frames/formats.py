@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from lpfuse._files import ANY, saved_as
@@ -69,10 +70,8 @@ class TableFormat:
         separator = {"tab": "\t", "\\t": "\t"}.get(str(self.separator), self.separator)
         encoding = self.encoding
         if encoding is not None:
-            try:
+            with suppress(LookupError):
                 encoding = codecs.lookup(encoding.replace("latin-1", "latin1")).name
-            except LookupError:
-                encoding = self.encoding
         known = {
             "separator": (separator, ("tab", *SEPARATORS)),
             "decimal": (self.decimal, tuple(DECIMALS)),

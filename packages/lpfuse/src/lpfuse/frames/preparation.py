@@ -132,6 +132,8 @@ def kind_as_given(column: polars.Series, kind: str, start: int | None) -> Column
     column = without_gaps(column, of_texts=kind == "category")
     if kind in ("drop", "id", "text"):
         return ColumnKind("dropped" if kind == "drop" else kind, "as asked", column)
+    if column.null_count() == len(column):
+        return ColumnKind("constant", "it is empty", column)
     if kind == "category":
         texts = texts_of(column)
         return ColumnKind(kind, _why_uninformative(texts) or _why_all_rare(texts), texts)
@@ -660,7 +662,9 @@ class TablePreparation:
         if self.text_columns:
             kinds = ", ".join(f"{quote(name)} ({self._kinds(name)})" for name in self.text_columns)
             found.append(f"Categories, a feature for each: {kinds}.")
-        found += [self._gap_note(name) for name in self.gaps]
+        rest = "the others decide on these" if self.scores else "the other columns decide"
+        found += [f"Missing: {quote(name)} in {counted(rows, 'row')}; {rest}."
+                  for name, rows in self.gaps.items()]  # fmt: skip
         found += [f"Dropped: {quote(name)}, {why}." for name, why in self.dropped.items()]
         found += [
             f"Doubtful: {quote(name)} holds another whole number in every row. If it only names "
@@ -677,10 +681,6 @@ class TablePreparation:
     def _kinds(self, name: str) -> str:
         rest = f", {len(self.rare[name]):,} rarer as one" if self.rare[name] else ""
         return counted(len(self.categories[name]), "text") + rest
-
-    def _gap_note(self, name: str) -> str:
-        rest = "the others decide on these" if self.scores else "the other columns decide"
-        return f"Missing: {quote(name)} in {counted(self.gaps[name], 'row')}; {rest}."
 
 
 def one_hot(texts: polars.Series, known: list[str], rare: list[str]) -> Host:
@@ -1011,8 +1011,7 @@ def range_figures(preparation: TablePreparation, counts: RangeCounts) -> list[di
         low, high = preparation.ranges[name]
         powers = {power: n for (of, power), n in counts.powers.items() if of == name and power}
         most = max(powers, key=lambda power: powers[power], default=None)
-        sure = most is not None and powers[most] > 0.5 * outside
-        factor = 10.0**most if most is not None and sure else None
+        factor = 10.0**most if most is not None and powers[most] > 0.5 * outside else None
         found.append(
             figures | {"low": low, "high": high, "below": below, "above": above, "factor": factor}
         )
