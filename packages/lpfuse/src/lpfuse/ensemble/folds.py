@@ -144,7 +144,7 @@ def prepare_rows(
         X, y = draw_from_blocks(X, y, groups, kind, subsample, random)
     features, preparation = prepare_frame(X, columns)
     table = check_table(features)
-    if isinstance(table, np.ndarray) and preparation is None:
+    if isinstance(table, np.ndarray) and preparation is None and groups is None:
         warn_of_growing_columns(table)
     n, numbers = table.shape[0], as_numbers(table)
     hashes = None if numbers is None else hash_rows(numbers)
