@@ -125,10 +125,7 @@ def incomplete_rows(preparation: TablePreparation, frame: polars.DataFrame) -> M
         Rows.
     """
     found = np.zeros(frame.height, dtype=bool)
-    for name in preparation.columns:
-        column = frame[name]
-        if column.dtype.is_float():
-            column = column.fill_nan(None)
+    for column in preparation.cells(frame).fill_nan(None):
         found |= column.is_null().to_numpy()
     for new in preparation.unknown_texts(frame).values():
         found |= new.fill_null(False).to_numpy()

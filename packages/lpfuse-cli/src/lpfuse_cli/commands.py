@@ -80,6 +80,9 @@ def fit(
                 console.say("  If a column is something else, say so: --as COLUMN=KIND.")
             phases.begin("Fitting")
 
+        # Lines of the file are told where none was left out: there is no remark then.
+        has_lines = not train.endswith((".parquet", ".arrow", ".feather"))
+        start = 0 if has_lines and frame.height == rows and not remarks else None
         phases.begin("Preparing columns")
         with nullcontext() if jobs == 1 else console.exit_on_signals():
             fitted = fit_table(
@@ -99,6 +102,7 @@ def fit(
                 n_jobs=jobs,
                 progress=phases.progress,
                 show_notes=show_notes,
+                start=start,
             )
         made = how_prepared(fitted)
         made.told, made.format = (*drawn, *made.told), told

@@ -31,6 +31,7 @@ def fit_table(
     kinds: Mapping[str, str] | None = None,
     progress: Callable[[int, int], None] | None = None,
     show_notes: Show | None = None,
+    start: int | None = None,
     random_state: int = 0,
     **parameters: Any,
 ) -> FusedDetector:
@@ -54,6 +55,8 @@ def fit_table(
         As in :func:`lpfuse.frames.learn_preparation`.
     progress, show_notes : callables, optional
         Called with the number of fits that are done, and of all; and, before, with the notes.
+    start : int, optional
+        As in :func:`lpfuse.frames.learn_preparation`.
     random_state : int, default=0
         Seed.
     **parameters
@@ -79,11 +82,11 @@ def fit_table(
     """
     columns, labels, words, note = split_labels(frame, label, normal, anomaly)
     made = learn_preparation(
-        columns, features=features, drop=drop, categories=categories, kinds=kinds
+        columns, features=features, drop=drop, categories=categories, kinds=kinds, start=start
     )
     listed = detectors if detectors is None or isinstance(detectors, str) else list(detectors)
     fused = FusedDetector(listed, p=check_norm(p), random_state=random_state, **parameters)
-    made.label, made.told = label, (note,)
+    made.label, made.told = label, (note, *made.told)
     return _fit(fused, made, words, columns, labels, progress, show_notes)
 
 
@@ -126,7 +129,7 @@ def fuse_table(
     ]
     fused = FusedDetector(detectors, p=check_norm(p), random_state=random_state, **parameters)
     note_on_high = f"High scores mean anomaly: {quoted(turned) if turned else 'in no column'}."
-    made.label, made.told = label, (note, note_on_high)
+    made.label, made.told = label, (note, note_on_high, *made.told)
     return _fit(fused, made, words, columns, labels, None, show_notes)
 
 

@@ -171,7 +171,9 @@ class ScoredFrame(NamedTuple):
     table: polars.DataFrame
 
 
-def judge_frame(model: FusedDetector, frame: polars.DataFrame, start: int = 0) -> ScoredFrame:
+def judge_frame(
+    model: FusedDetector, frame: polars.DataFrame, start: int | None = None
+) -> ScoredFrame:
     """Features, verdicts and the table of scores.
 
     Parameters
@@ -179,7 +181,7 @@ def judge_frame(model: FusedDetector, frame: polars.DataFrame, start: int = 0) -
     model : FusedDetector
         Fitted to a table.
     frame, start : polars.DataFrame, int
-        Rows, and how many were before these, for messages.
+        Rows, and how many were before these in their file, for messages.
     """
     made = how_prepared(model)
     made.check(frame.columns)
@@ -193,7 +195,7 @@ def judge_frame(model: FusedDetector, frame: polars.DataFrame, start: int = 0) -
 
 
 def score_frame(
-    model: FusedDetector, frame: Any, *, start: int = 0, keep: Sequence[str] = ()
+    model: FusedDetector, frame: Any, *, start: int | None = None, keep: Sequence[str] = ()
 ) -> polars.DataFrame:
     """Scores, p-values, decisions, and what each detector contributed.
 
@@ -203,8 +205,8 @@ def score_frame(
         Fitted to a table.
     frame : data frame
         Rows, with the columns of the training in any order, and perhaps others.
-    start : int, default=0
-        Rows before these, for messages.
+    start : int, optional
+        Rows before these in their file, for messages.
     keep : sequence of str, default=()
         Columns of the rows to be put before the scores.
 
@@ -340,7 +342,8 @@ def score_file(
 
         def score(chunk: Chunk) -> tuple[Chunk, polars.DataFrame, ChunkCounts]:
             frame = chunk.frame
-            X, _, scored = judge_frame(model, frame, chunk.start)
+            start = chunk.start if table.has_lines and not table.empty else None
+            X, _, scored = judge_frame(model, frame, start)
             flagged = (scored["decision"] < 0).to_numpy()
             gaps = incomplete_rows(made, frame)
             counts = count_alarms(model, X, flagged, _labels(made, frame), gaps)

@@ -68,6 +68,7 @@ class TableFile:
     name: str
     columns: list[str]
     rows = 0  # where that is known before they are read
+    has_lines = True  # as spreadsheets count them, the header first
     format = OPEN  # how it is written, as far as that was found
     empty = 0  # lines of a CSV file, among those read, that were left out: they hold no value
 
@@ -658,6 +659,8 @@ class Sheet(TableFile):
 
 class ColumnarFile(TableFile):
     """A Parquet or Arrow file, which knows where its rows are."""
+
+    has_lines = False
 
     def __init__(self, path: Path) -> None:
         pl = polars_module()

@@ -130,6 +130,7 @@ def test_every_option_arrives(train, tmp_path, monkeypatch):
     )  # fmt: skip
     assert (answer.exit_code, answer.stderr) == (2, "Error: stop.\n")
     assert callable(asked.pop("show_notes"))
+    assert asked.pop("start") == 0
     assert asked == {
         "label": "state",
         "normal": "ok",

@@ -166,3 +166,18 @@ def test_a_sample_and_a_spreadsheet(tmp_path):
     run("score", tmp_path / "m", tmp_path / "pumps.xlsx", "-o", tmp_path / "s.csv")
     answer = run("fit", tmp_path / "pumps.xlsx", *FIT, "--sheet", "x", "-o", tmp_path / "n", code=2)
     assert "has no sheet 'x'. It has 'Sheet'." in answer.stderr
+
+
+def test_words_for_gaps_and_mistakes_are_told_by_line(tmp_path):
+    train, lines = tmp_path / "train.csv", ["bar,flow,state"]
+    lines += [f"{k * k % 61}.5,{k * k % 59}.5,{'ok' if k % 9 else 'bad'}" for k in range(60)]
+    train.write_text("\n".join([*lines, "n/a,-,ok", "--,3.5,ok"]))
+    told = run("fit", train, *FIT, "-o", tmp_path / "m").stdout
+    assert "'n/a' in 'bar' (1 row), '--' in 'bar' (1 row), '-' in 'flow' (1 row).\n" in told
+    run("score", tmp_path / "m", train, "-o", tmp_path / "s.csv")
+    train.write_text("\n".join([*lines, "off,-,ok", "3,much,ok"]))
+    answer = run("fit", train, *FIT, "-o", tmp_path / "n", code=2)
+    assert "line 62 holds 'off'; column 'flow' holds numbers" in answer.stderr
+    assert "line 63 holds 'much'" in answer.stderr
+    train.write_text("\n".join([lines[0], ",,", *lines[1:], "off,-,ok"]))  # a line is left out
+    assert "row 61 holds 'off'" in run("fit", train, *FIT, "-o", tmp_path / "n", code=2).stderr

@@ -65,7 +65,7 @@ def test_bad_cell_names_its_row_and_leaves_no_file(model, tmp_path):
     flow = new["flow"].to_list()
     flow[41] = "oops"
     data = write(new.with_columns(flow=pl.Series(flow)), tmp_path / "new.csv")
-    with pytest.raises(ValueError, match="Column 'flow' must hold numbers; row 42 holds 'oops'"):
+    with pytest.raises(ValueError, match="Column 'flow' must hold numbers; line 43 holds 'oops'"):
         score_file(model, data, tmp_path / "s.csv", chunk_rows=10)
     assert [path.name for path in tmp_path.iterdir()] == ["new.csv"]
 

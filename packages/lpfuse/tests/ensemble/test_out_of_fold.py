@@ -29,6 +29,10 @@ from lpfuse.ensemble.out_of_fold import (
 )
 from lpfuse.ensemble.pool import Member
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:In column 0, numbers only grow"
+)  # rows are known by number
+
 ROWS, Y = both(60, 10)
 X = numbered(ROWS)
 HALF = np.where(np.arange(70) % 2, Y, 0)

@@ -24,6 +24,7 @@ from lpfuse.answers import audit_answers
 from lpfuse.ensemble.active import estimate_share
 
 pytestmark = [
+    pytest.mark.filterwarnings("ignore:In column 0, numbers only grow"),  # rows are known by number
     pytest.mark.filterwarnings("ignore:The constraint"),
     pytest.mark.filterwarnings("ignore:'expert' are left out"),
 ]

@@ -54,6 +54,7 @@ def watched(**options):
     return model, journal
 
 
+@pytest.mark.filterwarnings("ignore:In column 0, numbers only grow")
 def test_the_detectors_are_asked_once():
     model, journal = watched()
     before = len(journal.asked)
@@ -61,6 +62,7 @@ def test_the_detectors_are_asked_once():
     assert len(journal.asked) == before + 1
 
 
+@pytest.mark.filterwarnings("ignore:In column 0, numbers only grow")
 def test_plain_calibration_changes_the_threshold_alone():
     (cross, all_fits), (plain, fewer_fits) = watched(), watched(calibration="plain")
     # All rows, five folds; and for "cross" the same without each of five parts.

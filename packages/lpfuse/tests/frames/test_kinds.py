@@ -38,7 +38,7 @@ NOTES = [" ".join(rng.choice(WORDS, 4)) for _ in range(60)]
         ([f"c{k}" for k in range(40)] + ["c1"] * 20, "id", "most of its texts are rare"),
         (list(range(7, 67)), "id", "it numbers the rows"),
         (rng.permutation(60).tolist(), "id", "it numbers the rows, in another order"),
-        (np.cumsum(rng.integers(1, 99, 60)).tolist(), "id", "it counts on from row to row"),
+        (np.cumsum(rng.integers(1, 99, 60)).tolist(), "id", "it grows from row to row"),
         ([3] * 60, "constant", "it holds 3 in every row"),
         ([None] * 60, "constant", "it is empty"),
         ([timedelta(k) for k in range(60)], "unknown", "it holds Duration"),
@@ -185,7 +185,7 @@ def test_between_two_dates_the_days_count():
 
 def test_what_is_no_date_is_told_with_its_row():
     made = learn([f"{k % 28 + 1:02d}.02.2024" for k in range(60)])
-    with pytest.raises(ValueError, match=r"dates as 28\.02\.2024; row 12 holds '2024-02-28'"):
+    with pytest.raises(ValueError, match=r"dates as 28\.02\.2024; line 13 holds '2024-02-28'"):
         made.numbers(pl.DataFrame({"a": ["01.02.2024", "2024-02-28"], "b": [1, 2]}), start=10)
     with pytest.raises(ValueError, match="must hold dates as"):
         made.numbers(pl.DataFrame({"a": [1, 2], "b": [1, 2]}))
@@ -209,6 +209,7 @@ def test_every_kind_can_be_told():
         made = learn(codes, kinds={"a": kind})
         assert made.dropped == {"a": "as asked"}
         assert made.kinds["a"] == ("dropped" if kind == "drop" else kind)
+    assert learn(["-"] * 60, kinds={"a": "date"}).dropped == {"a": "it is empty"}
     made = learn(["12:30", "13:30"] * 30, kinds={"a": "category"})
     assert made.kinds["a"] == "category"
 
@@ -234,3 +235,89 @@ def test_what_cannot_be_is_refused(kinds, told):
         FusedDetector(["gmm"]).fit(pumps(60).drop("state"), columns=kinds)
     with pytest.raises(ValueError, match=told):
         FusedDetector(["gmm"]).fit(from_csv(pumps(60).drop("state")), columns=kinds)
+
+
+# ---------------------------------------------------------------------------------- words for gaps
+
+NUMBERS = [f"{k * k % 61}.5" for k in range(57)]
+
+
+@pytest.mark.parametrize(
+    "word", ["n/a", "NA", "N/A", "-", "--", "?", "null", "None", "#N/A", ".", " "]
+)
+def test_words_for_no_value_are_gaps_among_numbers(word):
+    made = learn([*NUMBERS, word, word, None])
+    assert (made.kinds["a"], made.gaps) == ("number", {"a": 3})
+    told = [note for note in made.notes if note.startswith("Taken as missing")]
+    assert told == ([f"Taken as missing: '{word}' in 'a' (2 rows)."] if word.strip() else [])
+    later = pl.DataFrame({"a": ["1.5", word], "b": [1.0, 2.0]})
+    np.testing.assert_array_equal(made.numbers(later)[:, 0], [1.5, np.nan])
+    assert made.wrong_cells(later) == {}
+
+
+def test_words_for_gaps_of_all_columns_stand_in_one_note():
+    days = [f"{k % 28 + 1:02d}.{k % 12 + 1:02d}.2024" for k in range(58)]
+    frame = {"x": [*NUMBERS, "-", "-", "n/a"], "when": [*days, "n/a", "--"], "c": ["-", "u"] * 30}
+    made = learn_preparation(pl.DataFrame({**frame, "comma": ["1,5", "-", "2,5"] * 20}))
+    assert made.notes[0] == (
+        "Taken as missing: '-' in 'x' (2 rows), 'n/a' in 'x' (1 row), 'n/a' in 'when' (1 row), "
+        "'--' in 'when' (1 row), '-' in 'comma' (20 rows)."
+    )
+    assert made.categories == {"c": ["-", "u"]}  # a category may be called so
+    assert made.commas == ("comma",)
+
+
+def test_words_for_gaps_in_categories_are_those_of_pandas():
+    made = learn(["red", "-", "N/A", "none"] * 15)
+    assert made.categories == {"a": ["-", "none", "red"]}
+    assert made.gaps == {"a": 15}
+    new = pl.DataFrame({"a": ["red", "null", "blue"], "b": [1.0, np.nan, 2.0]})
+    assert made.all_missing(new).to_list() == [False, True, False]
+    assert made.unknown_texts(new)["a"].to_list() == [False, None, True]
+
+
+def test_mistakes_of_all_columns_are_told_at_once():
+    frame = pl.DataFrame({"a": [*NUMBERS, "off", "-", "off"], "b": [*NUMBERS, "1", "2", "broken"]})
+    with pytest.raises(ValueError, match="Correct those cells") as told:
+        learn_preparation(frame)
+    assert str(told.value).startswith(
+        "Column 'a' holds numbers, but for 2 of 59 rows: row 58 holds 'off'; column 'b' holds "
+        "numbers, but for 1 of 60 rows: row 60 holds 'broken'. "
+    )
+    assert "kinds={'a': 'number', 'b': 'number'}" in str(told.value)
+    with pytest.raises(ValueError, match=r"line 59 holds 'off'; column 'b' .* line 61 holds"):
+        learn_preparation(frame, start=0)
+
+
+def test_gaps_are_counted_as_they_are_read():
+    cells = ["1,234.5", "7", "8.5", "12 bar", "off"] * 12
+    made = learn(cells, kinds={"a": "number"})
+    found = made.numbers(pl.DataFrame({"a": cells, "b": B}))[:, 0]
+    assert made.gaps == {"a": np.isnan(found).sum()}
+
+
+# ----------------------------------------------------------------- dates and numbers that only grow
+
+
+def test_calendars_need_several_days_and_weeks():
+    def parts(hours, **options):
+        return learn([DAY + timedelta(hours=hours * k) for k in range(60)], **options).parts
+
+    assert parts(0.5) == {}
+    assert parts(1) == {"a": ["time of day"]}
+    assert parts(7) == {"a": ["time of day", "weekday"]}
+    assert parts(0.5, kinds={"a": "date"}) == {"a": ["time of day", "weekday"]}
+    made = learn([DAY + timedelta(hours=0.5 * k) for k in range(60)])
+    assert made.dropped["a"].startswith("nothing recurs in its dates: a time of day must vary")
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_numbers_that_only_grow_or_fall_are_left_out(sign):
+    times = sign * np.cumsum(rng.exponential(size=60))
+    times[[3, 30]] = np.nan
+    made = learn(times)
+    assert made.kinds["a"] == "id"
+    assert made.dropped["a"].startswith(f"it {'grows' if sign > 0 else 'falls'} from row to row")
+    assert learn(times, kinds={"a": "number"}).columns == ["a", "b"]
+    assert learn(times[:19]).columns == ["a", "b"]  # too few rows to tell
+    assert learn(np.where(np.arange(60) == 40, 0.0, times)).columns == ["a", "b"]

@@ -241,10 +241,10 @@ def test_texts_among_numbers_are_asked_about():
 @pytest.mark.parametrize(
     ("column", "told"),
     [
-        (["1", "2", "oops"], "must hold numbers; row 1,003 holds 'oops'. Correct"),
-        (["1", "inf", "oops"], "row 1,002 holds 'inf'"),
-        ([1.0, -np.inf, 3.0], "row 1,002 holds -inf"),
-        (["true", "2", "3"], "row 1,001 holds 'true'"),
+        (["1", "2", "oops"], "must hold numbers; line 1,004 holds 'oops'. Correct"),
+        (["1", "inf", "oops"], "line 1,003 holds 'inf'"),
+        ([1.0, -np.inf, 3.0], "line 1,003 holds -inf"),
+        (["true", "2", "3"], "line 1,002 holds 'true'"),
         ([[1], [2], [3]], "must hold numbers; it holds List(Int64)"),
         (pl.Series([1, 2, 3]).cast(pl.Date), "must hold numbers; it holds Date"),
     ],

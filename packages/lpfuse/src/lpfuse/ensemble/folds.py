@@ -28,6 +28,7 @@ from lpfuse.ensemble.rows import (
     hash_rows,
     numeric_columns,
     replace_numbers,
+    warn_of_growing_columns,
 )
 from lpfuse.ensemble.sampling import draw_from_blocks
 from lpfuse.frames import TablePreparation
@@ -146,6 +147,8 @@ def prepare_rows(
     if is_frame(X) or hasattr(X, "schema"):  # of Arrow
         features, preparation = prepare_frame(X, columns)
     table = check_table(features)
+    if isinstance(table, np.ndarray) and preparation is None and groups is None:
+        warn_of_growing_columns(table)
     n, numbers = table.shape[0], as_numbers(table)
     hashes = None if numbers is None else hash_rows(numbers)
     drawn = read_labels(y, n, **how)

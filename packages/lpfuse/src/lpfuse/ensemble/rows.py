@@ -20,9 +20,11 @@ from lpfuse._validation.params import column_labels, listed, quoted
 from lpfuse._validation.tables import column_names
 from lpfuse.adapters import call_on_protected_rows
 from lpfuse.frames import TablePreparation
+from lpfuse.frames.cells import does_grow
 
 Table = Any  # an n×d array of floats, or a data frame
 Index = NDArray[np.intp]
+FEWEST_GROWING = 50  # rows of an array from which a sorted column is told; chosen by hand
 
 
 FEWEST_PREDICTED = 20  # rows from which all being training rows is no coincidence
@@ -193,6 +195,18 @@ def warn_of_empty_columns(X: Table, columns: Index, done: str) -> None:
         told = listed(column_labels(columns, column_names(X)))
         text = f"There is no value in {told} of {X.shape[0]:,} rows: {done}."
         warnings.warn(text, EmptyColumnWarning, stacklevel=5)
+
+
+def warn_of_growing_columns(X: Host) -> None:
+    """Name columns of an array that only grow or fall from row to row, unless all of them do."""
+    found = [j for j in range(X.shape[1]) if does_grow(X[:, j], FEWEST_GROWING)]
+    if 0 < len(found) < X.shape[1]:
+        warnings.warn(
+            f"In {listed(column_labels(found, None))}, numbers only grow or fall from row to row, "
+            "as row numbers and times do: later rows lie outside of what was learnt. Leave it out, "
+            f"np.delete(X, {found}, axis=1), or pass groups of rows from one time.",
+            stacklevel=4,
+        )
 
 
 NO_COMPLETE_ROW = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,7 @@ def plain_numbers(cells: polars.Series, decimal: str) -> polars.Series:
 
 
 def has_decimal_commas(column: polars.Series) -> bool:
-    """Tell whether texts are numbers with decimal commas, beyond doubt: 1,234 may be a thousand.
+    """Tell whether texts are mostly numbers with decimal commas: 1,234 may be a thousand.
 
     Examples
     --------
@@ -92,12 +93,13 @@ def has_decimal_commas(column: polars.Series) -> bool:
     """
     if column.dtype != polars_module().String:
         return False
-    cells = column.drop_nulls()
+    cells = without_gaps(column).drop_nulls()
     # A few cells rule most columns out, at little cost.
-    if not cells.head(HINT).str.contains(NUMBER[","]).all():
+    if not cells.head(HINT).str.contains(NUMBER[","]).any():
         return False
-    both = cells.str.contains(NUMBER["."]).all()
-    return not both and bool(cells.str.contains(NUMBER[","]).all())
+    commas, points = (cells.str.contains(NUMBER[sign]) for sign in (",", "."))
+    only = int((commas & ~points).sum()), int((points & ~commas).sum())
+    return only[0] > only[1] and 2 * int(commas.sum()) >= len(cells)
 
 
 def without_unit(texts: polars.Series) -> tuple[polars.Series, polars.Series]:
@@ -121,7 +123,70 @@ def _unread(cells: polars.Series) -> polars.Series:
     return cells.is_not_null() & cells.cast(polars_module().Float64, strict=False).is_null()
 
 
+# --------------------------------------------------------------------------------------- no values
+
+# Cells that say that there is no value, as spreadsheets, R, pandas and SQL write them.
+GAPS = (
+    "", "?", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
+# Among numbers and dates these as well, and in any case; as a category they may be meant.
+NUMBER_GAPS = sorted({each.lower() for each in GAPS} | {"-", "--", "---", "–", "—", "."})
+
+
+def says_missing(column: polars.Series, of_texts: bool = False) -> polars.Series:
+    """Tell which cells hold a word for no value, in a column of texts or, by default, of numbers.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> cells = pl.Series(["n/a", "na", " - ", "5", None])
+    >>> says_missing(cells).to_list(), says_missing(cells, of_texts=True).to_list()
+    ([True, True, True, False, False], [True, False, False, False, False])
+    """
+    pl = polars_module()
+    if not is_text(column):
+        return pl.repeat(False, len(column), eager=True)
+    cells = column.cast(pl.String).str.strip_chars()
+    found = cells.is_in(GAPS) if of_texts else cells.str.to_lowercase().is_in(NUMBER_GAPS)
+    return found.fill_null(False)
+
+
+def without_gaps(column: polars.Series, of_texts: bool = False) -> polars.Series:
+    """Return a column with null where `says_missing`."""
+    gaps = says_missing(column, of_texts)
+    return texts_of(column).set(gaps, None) if gaps.any() else column
+
+
 # ------------------------------------------------------------------------------- cells of a column
+
+
+def does_grow(values: Host, fewest: int) -> str:
+    """Tell whether numbers only grow or fall from row to row, as row numbers and times do.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        Numbers, NaN where one is missing: at most a tenth.
+    fewest : int
+        Numbers from which that is no coincidence.
+
+    Returns
+    -------
+    str
+        "grows", "falls", or nothing where it does neither.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> does_grow(np.array([1.5, 1.7, 9.0]), 3), does_grow(np.array([1.5, 1.5, 9.0]), 3)
+    ('grows', '')
+    """
+    known = values[~np.isnan(values)]
+    if len(known) < max(fewest, 0.9 * len(values)):
+        return ""
+    up, down = known[1:] > known[:-1], known[1:] < known[:-1]
+    return "grows" if up.all() else "falls" if down.all() else ""
 
 
 def check_names(wanted: Iterable[str], columns: list[str]) -> list[str]:
@@ -168,7 +233,7 @@ def is_text(column: polars.Series) -> bool:
 
 def numbers_of(
     column: polars.Series,
-    start: int = 0,
+    start: int | None = None,
     truths: bool = False,
     unit: str | None = None,
     forgiving: bool = False,
@@ -179,8 +244,8 @@ def numbers_of(
     ----------
     column : polars.Series
         Of numbers, or of texts that spell some.
-    start : int, default=0
-        Rows before these, for messages.
+    start : int, optional
+        As in `first_cell`.
     truths : bool, default=False
         Whether texts may say true and false.
     unit : str, optional
@@ -211,6 +276,7 @@ def read_numbers(
     pl = polars_module()
     if is_text(column):
         texts = texts_of(column)
+        texts = plain_numbers(texts, ".") if forgiving and unit is None else texts
         spelt = texts.str.to_lowercase().replace({"true": "1", "false": "0"}) if truths else texts
         if unit is not None:
             bare, units = without_unit(texts)
@@ -223,7 +289,7 @@ def read_numbers(
         kind = plain(column.dtype)
         raise ValueError(f"Column {quote(column.name)} must hold numbers; it holds {kind}.")
     wrong = (column.is_not_null() & numbers.is_null()) | numbers.is_infinite().fill_null(False)
-    return column, numbers, wrong
+    return column, numbers, wrong & ~says_missing(column) if wrong.any() else wrong
 
 
 def texts_of(column: polars.Series) -> polars.Series:
@@ -236,10 +302,20 @@ def texts_of(column: polars.Series) -> polars.Series:
     return column.cast(pl.String)
 
 
-def first_cell(column: polars.Series, where: polars.Series, start: int = 0) -> str:
-    """Describe the first of some cells, for messages; rows are counted from 1."""
+def first_cell(column: polars.Series, where: polars.Series, start: int | None = None) -> str:
+    """Describe the first of some cells, for messages.
+
+    Parameters
+    ----------
+    column, where : polars.Series
+        Cells, and which are meant.
+    start : int, optional
+        Of a file, the rows before these; lines are counted as spreadsheets do, where the header is
+        the first. By default rows are counted from 1.
+    """
     row = int(where.arg_true()[0])
-    return f"row {start + row + 1:,} holds {quote(column[row])}"
+    place = f"row {row + 1:,}" if start is None else f"line {start + row + 2:,}"
+    return f"{place} holds {quote(column[row])}"
 
 
 def as_polars(X: Any) -> polars.DataFrame:
@@ -292,6 +368,7 @@ ORDERS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y"
 NO_DATE = "time"  # as the order: times of day alone
 HINT = 10  # cells that rule most columns of text out, at little cost
 CLOCK, WEEKDAY, ELAPSED, SINCE = "time of day", "weekday", "elapsed", "since"
+CYCLES = 3  # days or weeks that training rows must span to tell what recurs; chosen by hand
 
 
 def order_of(column: polars.Series) -> str | None:
@@ -320,7 +397,7 @@ def order_of(column: polars.Series) -> str | None:
     return None
 
 
-def moments_of(column: polars.Series, order: str, start: int = 0) -> polars.Series:
+def moments_of(column: polars.Series, order: str, start: int | None = None) -> polars.Series:
     """Dates with times, null where one is missing; what is none is refused.
 
     Parameters
@@ -329,8 +406,8 @@ def moments_of(column: polars.Series, order: str, start: int = 0) -> polars.Seri
         Texts, dates or times. Times alone are of the first of January 1970.
     order : str
         As `order_of` gives it.
-    start : int, default=0
-        Rows before these, for messages.
+    start : int, optional
+        As in `first_cell`.
     """
     found, wrong = read_moments(column, order)
     if wrong.any():
@@ -357,7 +434,8 @@ def read_moments(column: polars.Series, order: str) -> tuple[polars.Series, pola
         found = column.dt.replace_time_zone(None).cast(pl.Datetime("us"))
     else:
         found = pl.Series([None] * len(column), dtype=pl.Datetime("us"))
-    return found.alias(column.name), column.is_not_null() & found.is_null()
+    wrong = column.is_not_null() & found.is_null()
+    return found.alias(column.name), wrong & ~says_missing(column) if wrong.any() else wrong
 
 
 def _parsed(texts: polars.Series, order: str) -> polars.Series:
@@ -389,16 +467,26 @@ def _example(order: str) -> str:
 # ---------------------------------------------------------------------------------------- features
 
 
-def parts_of(moments: polars.Series, order: str) -> list[str]:
+def parts_of(moments: polars.Series, order: str, cycles: int = CYCLES) -> list[str]:
     """List the parts of dates that vary: the time of day, the day of the week.
 
     How long ago it was is none of them unless asked for: every later row lies outside of what was
-    learnt, and would be strange for that alone (``docs/adr/0024``).
+    learnt, and would be strange for that alone (``docs/adr/0024``). So would the time of day be
+    where the rows are of one morning.
+
+    Parameters
+    ----------
+    moments, order : polars.Series, str
+        As `moments_of` gives them, and how they are written.
+    cycles : int, default=3
+        Different days, or weeks, that there must be.
     """
-    found = []
-    if moments.dt.time().n_unique() > 1 + moments.has_nulls():
+    there = moments.drop_nulls()
+    days, found = there.dt.epoch("d"), []
+    if there.dt.time().n_unique() > 1 and (order == NO_DATE or days.n_unique() >= cycles):
         found.append(CLOCK)
-    if order != NO_DATE and moments.dt.weekday().n_unique() > 1 + moments.has_nulls():
+    weeks = (days + 3) // 7  # 1970 began on a Thursday, the fourth day of a week
+    if order != NO_DATE and there.dt.weekday().n_unique() > 1 and weeks.n_unique() >= cycles:
         found.append(WEEKDAY)
     return found
 
@@ -425,12 +513,8 @@ def features_of_moments(moments: polars.Series, parts: list[str], origin: Host |
             columns.append(days - origin)
         else:
             # 1970 began on a Thursday, the fourth day of a week.
-            turn = (
-                2
-                * np.pi
-                * (np.mod(days, 1) if part == CLOCK else np.mod(np.floor(days) + 3, 7) / 7)
-            )
-            columns += [np.sin(turn), np.cos(turn)]
+            share = np.mod(days, 1) if part == CLOCK else np.mod(np.floor(days) + 3, 7) / 7
+            columns += [np.sin(2 * np.pi * share), np.cos(2 * np.pi * share)]
     return np.column_stack(columns) if columns else np.empty((len(moments), 0))
 
 
@@ -563,13 +647,9 @@ ENCODINGS = (
 
 
 @saved_as(
-    "TableFormat",
-    separator=tuple(SEPARATORS),
-    decimal=tuple(DECIMALS),
-    encoding=ENCODINGS,
-    quote=QUOTES,
-    sheet=ANY,
-)
+    "TableFormat", separator=tuple(SEPARATORS), decimal=tuple(DECIMALS), encoding=ENCODINGS,
+    quote=QUOTES, sheet=ANY,
+)  # fmt: skip
 @dataclass(frozen=True)
 class TableFormat:
     r"""How a table is written; what is None is found by looking at its beginning.
@@ -607,10 +687,8 @@ class TableFormat:
         separator = {"tab": "\t", "\\t": "\t"}.get(str(self.separator), self.separator)
         encoding = self.encoding
         if encoding is not None:
-            try:
+            with suppress(LookupError):
                 encoding = codecs.lookup(encoding.replace("latin-1", "latin1")).name
-            except LookupError:
-                encoding = self.encoding
         known = {
             "separator": (separator, ("tab", *SEPARATORS)),
             "decimal": (self.decimal, tuple(DECIMALS)),
@@ -626,13 +704,8 @@ class TableFormat:
 
     def __or__(self, others: TableFormat) -> TableFormat:
         """Merge two formats; this one takes precedence."""
-        names = [field.name for field in fields(self)]
-        return TableFormat(
-            *(
-                getattr(others, name) if getattr(self, name) is None else getattr(self, name)
-                for name in names
-            )
-        )
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        return replace(others, **known)
 
     @property
     def words(self) -> str:

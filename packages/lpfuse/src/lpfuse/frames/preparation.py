@@ -16,6 +16,7 @@ from lpfuse._format import per_cent, plain, quote
 from lpfuse._validation.params import FEATURES, check_choice, counted, did_you_mean, quoted
 from lpfuse._validation.tables import check_columns, check_table, is_frame, to_known_frame
 from lpfuse.frames.cells import (
+    CYCLES,
     ELAPSED,
     NO_DATE,
     OPEN,
@@ -24,6 +25,7 @@ from lpfuse.frames.cells import (
     as_polars,
     check_names,
     days_of,
+    does_grow,
     features_of_moments,
     first_cell,
     has_decimal_commas,
@@ -39,7 +41,9 @@ from lpfuse.frames.cells import (
     polars_module,
     read_moments,
     read_numbers,
+    says_missing,
     texts_of,
+    without_gaps,
     without_unit,
 )
 from lpfuse.threshold.offsets import share_interval
@@ -68,6 +72,7 @@ FEWEST_NUMBERS = 10  # rows from which 1, 2, 3, … is no coincidence
 # drawn by chance all differ once in 3,000 times.
 FEWEST_CODES = 20
 MOST_UNITS = 5  # that are told as such
+MIXED = "mixed"  # the kind of a column of numbers with mistakes, which is refused
 
 
 class ColumnKind(NamedTuple):
@@ -122,11 +127,14 @@ def parse_column(column: polars.Series) -> polars.Series:
 # --------------------------------------------------------------------------------- what a column is
 
 
-def kind_as_given(column: polars.Series, kind: str) -> ColumnKind:
+def kind_as_given(column: polars.Series, kind: str, start: int | None) -> ColumnKind:
     """Take a column as the user says; refuse it where it cannot be that."""
     pl, name = polars_module(), quote(column.name)
+    column = without_gaps(column, of_texts=kind == "category")
     if kind in ("drop", "id", "text"):
         return ColumnKind("dropped" if kind == "drop" else kind, "as asked", column)
+    if column.null_count() == len(column):
+        return ColumnKind("constant", "it is empty", column)
     if kind == "category":
         texts = texts_of(column)
         return ColumnKind(kind, _why_uninformative(texts) or _why_all_rare(texts), texts)
@@ -139,7 +147,7 @@ def kind_as_given(column: polars.Series, kind: str) -> ColumnKind:
             values = pl.select(pl.when(units.is_in(["", unit])).then(bare)).to_series()
             values = values.cast(pl.Float64, strict=False).alias(column.name)
         if not is_number(values) or (values.null_count() == len(values) > column.null_count()):
-            first = first_cell(column, column.is_not_null())
+            first = first_cell(column, column.is_not_null(), start)
             raise ValueError(
                 f"Column {name} cannot be taken as numbers: {first}. Say what it is: "
                 f"categories=[{name}], drop=[{name}]"
@@ -147,16 +155,23 @@ def kind_as_given(column: polars.Series, kind: str) -> ColumnKind:
         return ColumnKind(kind, _why_uninformative(values), values, unit)
     order = order_of(column)
     if order is None:
+        first = first_cell(column, column.is_not_null(), start)
         raise ValueError(
-            f"Column {name} cannot be taken as dates: {first_cell(column, column.is_not_null())}. "
-            "Dates are written as 2024-02-28, 28.02.2024, 28/02/2024 or 02/28/2024, perhaps with "
-            "a time."
+            f"Column {name} cannot be taken as dates: {first}. Dates are written as 2024-02-28, "
+            "28.02.2024, 28/02/2024 or 02/28/2024, perhaps with a time."
         )
     return ColumnKind(kind, "", moments_of(column, order), order)
 
 
 def infer_kind(column: polars.Series, *, asked_for: bool, scores: bool) -> ColumnKind:
-    """Take a column as what it looks like."""
+    """Take a column as what it looks like; signs such as "-" are gaps unless it holds texts."""
+    taken = _infer_kind(without_gaps(column), asked_for, scores)
+    if is_text(taken.column) and taken.kind != MIXED:
+        return _infer_kind(without_gaps(column, of_texts=True), asked_for, scores)
+    return taken
+
+
+def _infer_kind(column: polars.Series, asked_for: bool, scores: bool) -> ColumnKind:
     given, column = column, parse_column(column)
     if is_number(column):
         why, kind = _why_uninformative(column), "constant"
@@ -170,9 +185,8 @@ def infer_kind(column: polars.Series, *, asked_for: bool, scores: bool) -> Colum
     if column.dtype.is_temporal():
         order = order_of(given)
         if order is None:
-            return ColumnKind(
-                "unknown", f"it holds {plain(column.dtype)}, which is no date", column
-            )
+            why = f"it holds {plain(column.dtype)}, which is no date"
+            return ColumnKind("unknown", why, column)
         why = _why_uninformative(column)
         return ColumnKind("constant" if why else "date", why, moments_of(column, order), order)
     if not is_text(column):
@@ -189,7 +203,10 @@ def _infer_text_kind(texts: polars.Series) -> ColumnKind:
         numbers = bare.cast(pl.Float64, strict=False).alias(texts.name)
         why = _why_uninformative(numbers)
         return ColumnKind("constant" if why else "number", why, numbers, known[0])
-    _refuse_mixed_numbers(texts, bare, units)
+    wrong, many = _mistakes(texts, bare, units), len(texts) - texts.null_count()
+    if wrong.any():
+        told = f"holds numbers, but for {wrong.sum():,} of {many:,} rows"
+        return ColumnKind(MIXED, told, texts.set(~wrong, None))
     why = _why_uninformative(texts)
     if why:
         return ColumnKind("constant", why, texts)
@@ -197,9 +214,8 @@ def _infer_text_kind(texts: polars.Series) -> ColumnKind:
     different = rows.n_unique()
     said = f"{counted(different, 'text')} in {counted(len(rows), 'row')}"
     if bare.null_count() == texts.null_count() and 1 < len(known) <= MOST_UNITS < different:
-        return ColumnKind(
-            "text", f"its numbers have several units, {quoted(known)}: convert them", texts
-        )
+        why = f"its numbers have several units, {quoted(known)}: convert them"
+        return ColumnKind("text", why, texts)
     words: Any = rows.str.split(" ").list.len().median()
     is_prose = words >= SENTENCE
     if different >= NEARLY_ALL * len(rows) and different > 1:
@@ -239,18 +255,14 @@ def all_differ(numbers: polars.Series) -> bool:
 
 def _why_identifier(numbers: polars.Series) -> str:
     """Why a column of numbers is not used though something could be learnt from it."""
-    if not all_differ(numbers) or numbers.null_count():
-        return ""
-    values = numbers.cast(polars_module().Float64)
-    steps = values.diff().drop_nulls()
-    if steps.n_unique() == 1:
+    values = np.array(numbers.cast(polars_module().Float64).fill_null(np.nan))
+    is_code = all_differ(numbers) and not numbers.null_count()
+    if is_code and len(np.unique(np.diff(values))) == 1:
         return "it numbers the rows"
-    if len(values) < FEWEST_CODES:
-        return ""
-    if (steps > 0).all() or (steps < 0).all():
-        return "it counts on from row to row"
-    span: Any = values.max()
-    if span - values.min() < 2 * len(values):
+    if grows := does_grow(values, FEWEST_CODES):
+        kinds = f"kinds={{{quote(numbers.name)}: 'number'}}"
+        return f"it {grows} from row to row (if it is a measurement, say {kinds})"
+    if is_code and FEWEST_CODES <= len(values) > np.ptp(values) / 2:
         return "it numbers the rows, in another order"
     return ""
 
@@ -267,21 +279,29 @@ def _share_of_common(texts: polars.Series) -> float:
     return float(counts.filter(counts >= FEWEST_ROWS).sum()) / len(texts)
 
 
-def _refuse_mixed_numbers(texts: polars.Series, bare: polars.Series, units: polars.Series) -> None:
-    """Refuse a column of text that seems to be numbers with mistakes."""
+def _mistakes(texts: polars.Series, bare: polars.Series, units: polars.Series) -> polars.Series:
+    """Tell which texts seem to be mistakes among numbers."""
     known = _units(units)[:1]
     wrong = texts.is_not_null() & (bare.is_null() | ~units.is_in(["", *known]))
     # Codes such as 7b and 12c are no numbers with units.
     single: Any = units.filter(bare.is_not_null()).is_in(["", *known]).mean() if known else 1.0
     rows = len(texts) - texts.null_count()
-    if 0 < wrong.sum() <= (1 - MOSTLY) * rows and (single or 0) > NEARLY_ALL:
-        name = quote(texts.name)
-        raise ValueError(
-            f"Column {name} holds numbers, but for {wrong.sum():,} of {rows:,} rows: "
-            f"{first_cell(texts, wrong)}. Correct those cells, leave them empty where the value is "
-            f"missing, or say what the column is: categories=[{name}], drop=[{name}], or "
-            f"kinds={{{name}: 'number'}}, which takes them as missing"
-        )
+    is_mixed = 0 < wrong.sum() <= (1 - MOSTLY) * rows and (single or 0) > NEARLY_ALL
+    return wrong & is_mixed
+
+
+def _refuse_mistakes(mixed: list[ColumnKind], start: int | None) -> None:
+    """Refuse columns of text that seem to be numbers with mistakes, all at once."""
+    found = {quote(column.name): f"{why}: {first_cell(column, column.is_not_null(), start)}"
+             for _, why, column, _ in mixed[:MOST_NAMES]}  # fmt: skip
+    told = "; column ".join(f"{name} {mistake}" for name, mistake in found.items())
+    more = f"; and {len(mixed) - MOST_NAMES:,} more" if len(mixed) > MOST_NAMES else ""
+    which, kinds = ", ".join(found), ", ".join(f"{name}: 'number'" for name in found)
+    raise ValueError(
+        f"Column {told}{more}. Correct those cells, leave them empty where the value is missing, "
+        f"or say what the column is: categories=[{which}], drop=[{which}], or kinds={{{kinds}}}, "
+        "which takes them as missing"
+    )
 
 
 # --------------------------------------------------------------------------------------------------
@@ -386,11 +406,6 @@ class TablePreparation:
     def columns(self) -> list[str]:
         """The columns that are used."""
         return [*self.number_columns, *self.orders, *self.text_columns]
-
-    @property
-    def others(self) -> list[str]:
-        """Columns of text whose rarer ones share a feature."""
-        return [name for name in self.text_columns if self.rare[name]]
 
     @property
     def features(self) -> list[tuple[str, str]]:
@@ -508,15 +523,15 @@ class TablePreparation:
             )
         return [name for name in there if name not in {*self.columns, *self.dropped}]
 
-    def numbers(self, frame: polars.DataFrame, start: int = 0) -> Host:
+    def numbers(self, frame: polars.DataFrame, start: int | None = None) -> Host:
         """Return the features of rows.
 
         Parameters
         ----------
         frame : polars.DataFrame
             With the columns that were learnt, in any order, and perhaps others.
-        start : int, default=0
-            Rows before these, for messages.
+        start : int, optional
+            Rows before these in their file, for messages.
 
         Returns
         -------
@@ -536,7 +551,7 @@ class TablePreparation:
         ]
         return np.hstack(blocks).astype(np.float64)
 
-    def cells(self, frame: polars.DataFrame, start: int = 0) -> polars.DataFrame:
+    def cells(self, frame: polars.DataFrame, start: int | None = None) -> polars.DataFrame:
         """Convert the columns in use: numbers, NaN where missing; dates and texts, null there.
 
         Parameters
@@ -550,13 +565,18 @@ class TablePreparation:
             for name in self.number_columns
         }
         found |= {n: moments_of(frame[n], order, start) for n, order in self.orders.items()}
-        found |= {name: texts_of(frame[name]) for name in self.text_columns}
+        found |= {name: self._texts(frame[name]) for name in self.text_columns}
         return polars_module().DataFrame(found)
 
     def _spelt(self, frame: polars.DataFrame) -> polars.DataFrame:
         """Return the rows with decimal points where columns of texts have decimal commas."""
-        written = [frame[name] for name in self.commas if is_text(frame[name])]
+        written = [frame[n] for n in self.commas if n in frame.columns and is_text(frame[n])]
         return frame.with_columns(plain_numbers(texts_of(column), ",") for column in written)
+
+    def _texts(self, column: polars.Series) -> polars.Series:
+        """Return texts, null where one says that there is none and the training did not hold it."""
+        texts, known = texts_of(column), [*self.categories[column.name], *self.rare[column.name]]
+        return texts.set(says_missing(texts, of_texts=True) & ~texts.is_in(known), None)
 
     def _reading(self, name: str) -> tuple[bool, str | None, bool]:
         """How the numbers of a column are written: `truths`, `unit` and `forgiving`."""
@@ -593,10 +613,8 @@ class TablePreparation:
 
     def all_missing(self, frame: polars.DataFrame) -> polars.Series:
         """Which rows, as in `numbers`, hold no value in any column: nothing to judge them by."""
-        pl = polars_module()
-        used = frame.select(self.columns)
-        numbers = pl.selectors.float().fill_nan(None)
-        return used.with_columns(numbers).select(pl.all_horizontal(pl.all().is_null())).to_series()
+        pl, cells = polars_module(), self.cells(frame).fill_nan(None)
+        return cells.select(pl.all_horizontal(pl.all().is_null())).to_series()
 
     def unknown_texts(self, frame: polars.DataFrame) -> dict[str, polars.Series]:
         """Of each column of texts, which rows hold one that was not in the training.
@@ -607,7 +625,7 @@ class TablePreparation:
             As in `numbers`.
         """
         return {
-            name: texts_of(frame[name]).is_in([*self.categories[name], *self.rare[name]]).not_()
+            name: self._texts(frame[name]).is_in([*self.categories[name], *self.rare[name]]).not_()
             for name in self.text_columns
         }
 
@@ -620,10 +638,9 @@ class TablePreparation:
             As in `numbers`.
         """
         found = Counter({NOTHING: int(self.all_missing(frame).sum())})
-        unknown = self.unknown_texts(frame)
+        unknown, cells = self.unknown_texts(frame), self.cells(frame).fill_nan(None)
         for name in self.columns:
-            column = frame[name].fill_nan(None) if frame[name].dtype.is_float() else frame[name]
-            missing = 0 if name in self.gaps else column.null_count()
+            missing = 0 if name in self.gaps else cells[name].null_count()
             found[f"Missing, as it never was in training: {quote(name)}"] += missing
             if name in unknown:
                 told = f"New, a text that was not in training, and taken as missing: {quote(name)}"
@@ -646,7 +663,9 @@ class TablePreparation:
         if self.text_columns:
             kinds = ", ".join(f"{quote(name)} ({self._kinds(name)})" for name in self.text_columns)
             found.append(f"Categories, a feature for each: {kinds}.")
-        found += [self._gap_note(name) for name in self.gaps]
+        rest = "the others decide on these" if self.scores else "the other columns decide"
+        found += [f"Missing: {quote(name)} in {counted(rows, 'row')}; {rest}."
+                  for name, rows in self.gaps.items()]  # fmt: skip
         found += [f"Dropped: {quote(name)}, {why}." for name, why in self.dropped.items()]
         found += [
             f"Doubtful: {quote(name)} holds another whole number in every row. If it only names "
@@ -663,12 +682,6 @@ class TablePreparation:
     def _kinds(self, name: str) -> str:
         rest = f", {len(self.rare[name]):,} rarer as one" if self.rare[name] else ""
         return counted(len(self.categories[name]), "text") + rest
-
-    def _gap_note(self, name: str) -> str:
-        note = f"Missing: {quote(name)} in {counted(self.gaps[name], 'row')}; "
-        return note + (
-            "the others decide on these." if self.scores else "the other columns decide."
-        )
 
 
 def one_hot(texts: polars.Series, known: list[str], rare: list[str]) -> Host:
@@ -708,6 +721,7 @@ def learn_preparation(
     categories: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
     scores: bool = False,
+    start: int | None = None,
 ) -> TablePreparation:
     """Settle what each column is, and learn how it becomes features.
 
@@ -727,6 +741,8 @@ def learn_preparation(
         "text" and "drop", which are left out.
     scores : bool, default=False
         Whether the columns are scores: no texts and no dates.
+    start : int, optional
+        Rows before these in their file, for messages; by default the rows are of no file.
 
     Returns
     -------
@@ -760,15 +776,22 @@ def learn_preparation(
     made = TablePreparation(scores=scores, names=tuple(names), commas=commas)
     frame = made._spelt(frame)
     told = dict.fromkeys(categories, "category") | dict.fromkeys(drop, "drop") | given
+    kept, words = [], []
     for column in frame:
         name = column.name
         if features and name not in features and name not in given and name not in drop:
             taken = ColumnKind("unused", "not among the features asked for", column)
         elif name in told:
-            taken = kind_as_given(column, told[name])
+            taken = kind_as_given(column, told[name], start)
         else:
             taken = infer_kind(column, asked_for=name in features, scores=scores)
-        _record_kind(made, taken)
+        _record_kind(made, taken, cycles=1 if name in told else CYCLES)
+        kept.append(taken)
+        words += [] if taken.why else _words_for_gaps(column, taken.column)
+    if mixed := [taken for taken in kept if taken.kind == MIXED]:
+        _refuse_mistakes(mixed, start)
+    made.told = (f"Taken as missing: {', '.join(words[:MOST_NAMES])}.",) if words else ()
+    frame = frame.with_columns(taken.column for taken in kept if taken.kind == "category")
     _count_from_first_date(made)
     if not made.columns:
         reasons = "; ".join(f"{quote(name)}: {why}" for name, why in made.dropped.items())
@@ -778,11 +801,20 @@ def learn_preparation(
         for name in made.number_columns
         if not scores and name not in {*features, *told} and all_differ(parse_column(frame[name]))
     ]
-    _learn_values(made, frame, forgiving=[n for n, kind in told.items() if kind == "number"])
+    made.forgiving = [name for name in made.number_columns if told.get(name) == "number"]
+    _learn_values(made, frame, start)
     return made
 
 
-def _record_kind(made: TablePreparation, taken: ColumnKind) -> None:
+def _words_for_gaps(given: polars.Series, taken: polars.Series) -> list[str]:
+    """List the words that were taken for gaps, and in how many rows."""
+    cells = given.filter(says_missing(given) & taken.is_null()).cast(polars_module().String)
+    counts = Counter(filter(None, cells.str.strip_chars().to_list()))
+    return [f"{quote(word)} in {quote(given.name)} ({counted(rows, 'row')})"
+            for word, rows in counts.most_common()]  # fmt: skip
+
+
+def _record_kind(made: TablePreparation, taken: ColumnKind, cycles: int) -> None:
     """Write down what a column is."""
     name, column = taken.column.name, taken.column
     if taken.why:
@@ -798,7 +830,7 @@ def _record_kind(made: TablePreparation, taken: ColumnKind) -> None:
         made.units |= {name: taken.detail} if taken.detail else {}
     else:
         made.orders[name] = taken.detail
-        made.parts[name] = parts_of(column, taken.detail)
+        made.parts[name] = parts_of(column, taken.detail, cycles)
         if taken.kind == ELAPSED:
             made.parts[name].append(ELAPSED)
             made.origins[name] = float(np.nanmin(days_of(column)))
@@ -817,15 +849,14 @@ def _count_from_first_date(made: TablePreparation) -> None:
         made.gaps.pop(name, None)
         made.kinds_dropped[name] = "date"
         made.dropped[name] = (
-            "its dates have one time of day and one day of the week (if what counts is how long "
-            f"ago it was, say kinds={{{quote(name)}: 'elapsed'}})"
+            "nothing recurs in its dates: a time of day must vary over "
+            f"{CYCLES} days at least, a day of the week over {CYCLES} weeks (if what counts is how "
+            f"long ago it was, say kinds={{{quote(name)}: 'elapsed'}})"
         )
 
 
-def _learn_values(
-    made: TablePreparation, frame: polars.DataFrame, forgiving: Sequence[str]
-) -> None:
-    """Medians of numbers, and the texts of categories."""
+def _learn_values(made: TablePreparation, frame: polars.DataFrame, start: int | None) -> None:
+    """Medians and gaps of numbers, and the texts of categories."""
     pl = polars_module()
     for name in made.text_columns:
         counts = texts_of(frame[name]).drop_nulls().rename("text").value_counts(name="rows")
@@ -833,10 +864,10 @@ def _learn_values(
         common = counts.filter(pl.col("rows") >= FEWEST_ROWS).head(MOST_CATEGORIES)["text"]
         made.categories[name] = sorted(common.to_list())
         made.rare[name] = sorted(set(counts["text"].to_list()) - {*made.categories[name]})
-    made.forgiving = [name for name in forgiving if name in made.number_columns]
     if made.number_columns:
-        values = made.cells(frame).select(made.number_columns).fill_nan(None)
+        values = made.cells(frame, start).select(made.number_columns).fill_nan(None)
         made.medians = {column.name: float(column.median()) for column in values}  # type: ignore[arg-type]
+        made.gaps |= {column.name: gaps for column in values if (gaps := column.null_count())}
 
 
 def prepare_frame(X: Any, columns: Any) -> tuple[Any, TablePreparation | None]:
@@ -867,8 +898,7 @@ def prepare_frame(X: Any, columns: Any) -> tuple[Any, TablePreparation | None]:
 
 
 def _all_numbers(frame: Any) -> bool:
-    kinds = (getattr(kind, "kind", "O") for kind in frame.dtypes)
-    return all(kind in "biuf" for kind in kinds)
+    return all(getattr(kind, "kind", "O") in "biuf" for kind in frame.dtypes)
 
 
 # ------------------------------------------------------------------------------------------ ranges
@@ -891,20 +921,13 @@ def learn_ranges(preparation: TablePreparation, X: Host) -> None:
     """
     names = preparation.feature_names
     waves = (" (sin)", " (cos)")
-    last = len(preparation.number_columns) + sum(
-        len(_places(preparation, name)) for name in preparation.orders
-    )
-    for j, name in enumerate(names[:last]):
+    texts = sum(len(preparation.groups[name]) for name in preparation.text_columns)
+    for j, name in enumerate(names[: len(names) - texts]):
         column = X[:, j][~np.isnan(X[:, j])]
         is_wave = j >= len(preparation.number_columns) and name.endswith(waves)
         if len(column) and not is_wave:
             ends = np.quantile(column, [TAIL, 1 - TAIL], method="inverted_cdf")
             preparation.ranges[name] = [float(end) for end in ends]
-
-
-def _places(preparation: TablePreparation, name: str) -> range:
-    waves = [part not in ("elapsed", "since") for part in preparation.parts[name]]
-    return range(sum(1 + wave for wave in waves))
 
 
 @dataclass
@@ -928,11 +951,7 @@ class RangeCounts:
     powers: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def __add__(self, other: RangeCounts) -> RangeCounts:
-        return RangeCounts(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
-
-
-def _values(counts: RangeCounts) -> list[Counter[Any]]:
-    return [counts.rows, counts.below, counts.above, counts.unknown, counts.powers]
+        return RangeCounts(**{name: each + vars(other)[name] for name, each in vars(self).items()})
 
 
 def count_outside(preparation: TablePreparation, frame: polars.DataFrame, X: Host) -> RangeCounts:
@@ -993,8 +1012,7 @@ def range_figures(preparation: TablePreparation, counts: RangeCounts) -> list[di
         low, high = preparation.ranges[name]
         powers = {power: n for (of, power), n in counts.powers.items() if of == name and power}
         most = max(powers, key=lambda power: powers[power], default=None)
-        sure = most is not None and powers[most] > 0.5 * outside
-        factor = 10.0**most if most is not None and sure else None
+        factor = 10.0**most if most is not None and powers[most] > 0.5 * outside else None
         found.append(
             figures | {"low": low, "high": high, "below": below, "above": above, "factor": factor}
         )
