@@ -257,7 +257,8 @@ def strange(summary: Summary) -> dict[str, Any]:
     which = "" if summary["judged_on"]["origin"] in ("given", "learnt") else " of the training data"
     words = (
         f"The lowest fused scores first; rows{which} {summary['judged_on']['numbering']}. A bar to "
-        "the left of the line speaks for an anomaly, one to the right for a normal row, each in its detector’s colour."
+        "the left of the line speaks for an anomaly, one to the right for a normal row, each in "
+        "its detector’s colour."
     )
     if any(row["reasons"] for row in rows):
         words += (

@@ -47,8 +47,8 @@ def alarm_words(summary: dict[str, Any]) -> list[str]:
 def _no_comparison(summary: dict[str, Any]) -> str:
     lack = "normal" if summary["judged_on"]["anomalies"] else "an anomaly"
     return (
-        f"None of these rows is labelled {lack}, so they cannot tell whether fusing helps, or which "
-        "detector is the best."
+        f"None of these rows is labelled {lack}, so they cannot tell whether fusing helps, or "
+        "which detector is the best."
     )
 
 
