@@ -267,7 +267,7 @@ def _outside(X: Host, names: Sequence[str], ranges: Host) -> list[list[tuple[flo
     for name, column, (low, high) in zip(names, X.T, ranges.tolist(), strict=True):
         width = high - low or abs(high) or 1.0
         outside = np.maximum(low - column, column - high) / width
-        for i in np.flatnonzero(outside > 0):
+        for i in np.flatnonzero(outside > 0).tolist():
             held = Reason(name, _cell(column, i), {"low": low, "high": high}, 0.0, 0.0)
             found[i].append((float(outside[i]), held.value_and_usual()))
     return found

@@ -1137,8 +1137,8 @@ def with_signs_of(frame: polars.DataFrame, like: TableFile) -> polars.DataFrame:
 
 def _sheet_writer(file: IO[bytes], name: str) -> Iterator[Add]:
     """Rows of a spreadsheet; texts stay texts, whatever they begin with."""
-    from openpyxl import Workbook
-    from openpyxl.cell import WriteOnlyCell
+    from openpyxl import Workbook  # type: ignore[import-untyped]
+    from openpyxl.cell import WriteOnlyCell  # type: ignore[import-untyped]
 
     book = Workbook(write_only=True)
     sheet, lines = book.create_sheet("scores"), 0

@@ -1,6 +1,6 @@
-import re
-
 """What a manager asks first, in every situation, against counts made by hand."""
+
+import re
 
 import numpy as np
 import polars as pl

@@ -153,7 +153,9 @@ def test_names_are_the_detectors_that_they_name():
 
 
 def test_detectors_without_a_name_have_that_of_their_class():
-    bare = FusedDetector([SVDD(), "knn", KernelPCADetector(1), KernelPCADetector(2)], random_state=0)
+    bare = FusedDetector(
+        [SVDD(), "knn", KernelPCADetector(1), KernelPCADetector(2)], random_state=0
+    )
     bare.fit(ROWS)
     assert bare.detector_names_ == ["svdd", "knn", "kernelpcadetector-1", "kernelpcadetector-2"]
     pair = [(f"kernelpcadetector-{n}", KernelPCADetector(n)) for n in (1, 2)]
