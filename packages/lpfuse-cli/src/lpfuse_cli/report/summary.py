@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays.operations import Host
 from lpfuse._files import as_json, versions
 from lpfuse._format import name_of_p
-from lpfuse._validation.params import check_labels
+from lpfuse._validation.params import check_labels, counted
 from lpfuse._validation.tables import check_table, column_names, is_frame, to_known_frame
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.summary import UNMOVED, describe_learning
@@ -402,12 +403,21 @@ def _unusual_training_rows(model: FusedDetector) -> Unusual:
     return lambda rows: unusual_numbers(known[rows], names, normal)
 
 
+PROVEN = re.compile(r"proven within 1e-(\d+) of optimal")
+
+
+def _in_digits(proof: re.Match[str]) -> str:
+    """Say without a power of ten how good weights are."""
+    return f"proven optimal, to {counted(int(proof[1]), 'digit')} of the loss"
+
+
 def _told(model: Any, found: dict[str, Any], kept: Kept) -> dict[str, Any]:
     """Add the sentences to the figures."""
     commands = _commands(model, found, kept)
     found["alarm_list"]["command"] = commands["score"]
     first = overview(model, found, commands)
     learnt = describe_learning(model) if hasattr(model.fusion_, "weights_") else []
+    learnt = [PROVEN.sub(_in_digits, sentence) for sentence in learnt]
     words = {"fusing": [*fusing_words(found), *learnt], "alarms": alarm_words(found)}
     return {
         "headline": [*first["sentences"], *words["alarms"], *words["fusing"]],
