@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -705,7 +705,11 @@ def cells_of(kept: Kept, row: int) -> list[str | None]:
 
 
 def alarm_list(
-    scored: ScoredRows, labels: Host, flagged: NDArray[np.intp], kept: Kept
+    scored: ScoredRows,
+    labels: Host,
+    flagged: NDArray[np.intp],
+    kept: Kept,
+    unusual: Callable[[NDArray[np.intp]], list[str]] | None = None,
 ) -> dict[str, Any]:
     """Alarms as rows of a table, the farthest below the threshold first.
 
@@ -719,19 +723,21 @@ def alarm_list(
         Positions of the rows that were called anomalies; those without a score come last.
     kept : dict
         As `check_kept_columns` makes it.
+    unusual : callable, optional
+        Positions of rows ↦ what is unusual in each, in words.
 
     Returns
     -------
     dict
         ``total``: alarms; ``kept``: names of the columns; ``rows``: of each of the strongest
-        (`MOST` at most) its position, label, score, p-value, the number of the detector that
-        speaks most for an anomaly, and what it holds in the columns.
+        (`MOST` at most) its position, label, score, p-value, what is unusual in it (None: not
+        known), and what it holds in the columns.
     """
     alarms = scored[np.isin(scored.rows, flagged)]
     alarms = alarms[np.lexsort((alarms.fused, alarms.margin))[:MOST_LISTED]]
-    loudest = _strongest_detector(alarms)
+    why = [None] * len(alarms.rows) if unusual is None else unusual(alarms.rows)
     rows: list[list[Any]] = [
-        [int(row), int(labels[row]), _short(alarms.fused[i]), _short(alarms.pvalues[i]), loudest[i]]
+        [int(row), int(labels[row]), _short(alarms.fused[i]), _short(alarms.pvalues[i]), why[i]]
         for i, row in enumerate(alarms.rows)
     ]
     silent = np.setdiff1d(flagged, scored.rows)[: MOST_LISTED - len(rows)]
@@ -741,15 +747,6 @@ def alarm_list(
         "kept": list(kept),
         "rows": [[*row, *cells_of(kept, row[0])] for row in rows],
     }
-
-
-def _strongest_detector(alarms: ScoredRows) -> list[int | None]:
-    """Return the detector that lowers each score most; None where there is none."""
-    if alarms.parts.shape != alarms.raw.shape or not len(alarms.rows):
-        return [None] * len(alarms.rows)
-    parts = np.where(np.isnan(alarms.raw) | np.isnan(alarms.parts), np.inf, alarms.parts)
-    which = parts.argmin(axis=1)
-    return [int(j) if part[j] < 0 else None for j, part in zip(which, parts, strict=True)]
 
 
 def _short(value: float) -> float | None:
@@ -763,7 +760,7 @@ KNOWN = {1: ("normal", "normal"), -1: ("anomaly", "odd"), 0: ("unlabelled", "unk
 PAGE, CARDS = 25, 10  # alarms at a time, on a screen and on a phone; chosen by hand
 
 # Places in a row of the list; columns that users keep follow.
-ROW, LABEL, SCORE, P_VALUE, DETECTOR, KEPT = range(6)
+ROW, LABEL, SCORE, P_VALUE, WHY, KEPT = range(6)
 
 
 def alarm_table(summary: dict[str, Any]) -> dict[str, Any]:
@@ -780,34 +777,31 @@ def alarm_table(summary: dict[str, Any]) -> dict[str, Any]:
         ``columns``: place in the rows of ``alarm_list``, name, and whether the name is a user's, of
         each column in the order shown; ``rows``: of cells, as texts; ``words``; ``command``.
     """
-    found, names = summary["alarm_list"], [each["name"] for each in summary["detectors"]]
+    found = summary["alarm_list"]
     columns = [(ROW, "row", False)]
     columns += [(KEPT + k, name, True) for k, name in enumerate(found["kept"])]
     if any(row[LABEL] for row in found["rows"]):
         columns.append((LABEL, "known as", False))
+    if any(row[WHY] is not None for row in found["rows"]):
+        columns.append((WHY, "why", False))
     columns += [(SCORE, "score", False), (P_VALUE, "p-value", False)]
-    if any(row[DETECTOR] is not None for row in found["rows"]):
-        columns.append((DETECTOR, "loudest detector", False))
     return {
         "columns": columns,
         "page": PAGE,
         "cards": CARDS,
         "rows": [
-            [_text(row[place], place, names) for place, *_ in columns]
-            for row in found["rows"][:PAGE]
+            [_text(row[place], place) for place, *_ in columns] for row in found["rows"][:PAGE]
         ],
         "words": _words(summary),
         "command": found["command"] if found["total"] > len(found["rows"]) else None,
     }
 
 
-def _text(value: Any, place: int, names: list[str]) -> str:
+def _text(value: Any, place: int) -> str:
     if value is None:
         return MISSING
     if place == LABEL:
         return KNOWN[value][0]
-    if place == DETECTOR:
-        return names[value]
     return readable(value) if place in (SCORE, P_VALUE) else str(value)
 
 
@@ -817,13 +811,17 @@ def _words(summary: dict[str, Any]) -> str:
     if not total:
         return "No row lies below the threshold."
     which = "" if summary["judged_on"]["origin"] in ("given", "learnt") else " of the training data"
-    told = f"{counted(total, 'alarm')}, the strongest first. Rows{which} count from 0."
+    told = f"{counted(total, 'alarm')}, the strongest first. Rows{which} "
+    told += f"{summary['judged_on']['numbering']}."
     if shown < total:
         told = f"The strongest {shown:,} of {told}"
         if not found["command"]:
             told += " In Python, predict tells all of them."
-    if any(row[DETECTOR] is not None for row in found["rows"]):
-        told += " The loudest detector is the one that takes most from the score."
+    if any(row[WHY] is not None for row in found["rows"]):
+        told += (
+            " Why: the columns that are farthest out of the range of 98 % of the normal training "
+            "rows."
+        )
     silent = sum(row[SCORE] is None for row in found["rows"])
     if silent:
         told += f" {counted(silent, 'row')} could not be scored, and count as alarms."

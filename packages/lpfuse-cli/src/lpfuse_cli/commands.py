@@ -65,13 +65,14 @@ def fit(
         # Late, for it takes seconds: the line above stands by then.
         from lpfuse.ensemble.summary import outcome
         from lpfuse_cli.fitting import fit_table
-        from lpfuse_cli.tables import how_prepared
+        from lpfuse_cli.tables import how_prepared, numbered_errors
 
         phases.restart_clock()
         told = table.format()
         draw = {"most": sample, "label": label, "normal": normal, "anomaly": anomaly}
         draw = {} if sample is None else draw
-        frame, rows, drawn = _read(train, draw, seed, format=told, progress=phases.stream)
+        numbers: list[int] = []
+        frame, rows, drawn = _read(train, draw, seed, numbers, format=told, progress=phases.stream)
 
         def show_notes(notes: list[str]) -> None:
             phases.end()
@@ -80,11 +81,11 @@ def fit(
                 console.say("  If a column is something else, say so: --as COLUMN=KIND.")
             phases.begin("Fitting")
 
-        # Lines of the file are told where none was left out: there is no remark then.
-        has_lines = not train.endswith((".parquet", ".arrow", ".feather"))
-        start = 0 if has_lines and frame.height == rows and not remarks else None
         phases.begin("Preparing columns")
-        with nullcontext() if jobs == 1 else console.exit_on_signals():
+        with (
+            nullcontext() if jobs == 1 else console.exit_on_signals(),
+            numbered_errors(lambda: numbers),
+        ):
             fitted = fit_table(
                 frame,
                 label=label,
@@ -102,7 +103,6 @@ def fit(
                 n_jobs=jobs,
                 progress=phases.progress,
                 show_notes=show_notes,
-                start=start,
             )
         made = how_prepared(fitted)
         made.told, made.format = (*drawn, *made.told), told
@@ -121,14 +121,17 @@ def fit(
 
 
 def _read(
-    source: str, draw: dict[str, Any], seed: int, **options: Any
+    source: str, draw: dict[str, Any], seed: int, numbers: list[int], **options: Any
 ) -> tuple[Any, int, list[str]]:
-    """Read the training rows; return them, their number in the file, and notes."""
+    """Read the training rows; return them, how many there are in the file, and notes.
+
+    `numbers` gets those of the rows, unless they are drawn.
+    """
     from lpfuse_cli.tables import read_sample, read_table
 
     notes: list[str] = []
     if not draw:
-        frame = read_table(source, notes=notes, **options)
+        frame = read_table(source, notes=notes, numbers=numbers, **options)
         return frame, frame.height, notes
     frame, rows = read_sample(source, **draw, seed=seed, notes=notes, **options)
     drawn = f"Sample: {frame.height:,} of {rows:,} rows, drawn by chance"
@@ -221,7 +224,7 @@ def fuse(
     from lpfuse.ensemble.summary import outcome
     from lpfuse_cli.fitting import fuse_table
     from lpfuse_cli.scoring import check_kept, score_frame
-    from lpfuse_cli.tables import how_prepared, read_table, table_writer
+    from lpfuse_cli.tables import how_prepared, numbered_errors, read_table, table_writer
 
     silent = as_json or out == options.STANDARD or console.is_quiet(ctx, quiet)
     _check_targets(scores, out, model, as_json)
@@ -235,20 +238,22 @@ def fuse(
     with console.remarks(silent) as remarks:
         told = table.format()
         written: list[str] = []
-        frame = read_table(scores, format=told, notes=written)
-        fitted = fuse_table(
-            frame,
-            label=label,
-            normal=normal,
-            anomaly=anomaly,
-            high=parse_directions(direction or [], frame.columns),
-            p=p,
-            false_alarm_rate=false_alarm_rate,
-            features=features or (),
-            drop=drop or (),
-            random_state=seed,
-            show_notes=show_notes,
-        )
+        numbers: list[int] = []
+        frame = read_table(scores, format=told, notes=written, numbers=numbers)
+        with numbered_errors(lambda: numbers):
+            fitted = fuse_table(
+                frame,
+                label=label,
+                normal=normal,
+                anomaly=anomaly,
+                high=parse_directions(direction or [], frame.columns),
+                p=p,
+                false_alarm_rate=false_alarm_rate,
+                features=features or (),
+                drop=drop or (),
+                random_state=seed,
+                show_notes=show_notes,
+            )
         made = how_prepared(fitted)
         made.told, made.format = (*written, *made.told), told
         if out is not None:
@@ -331,10 +336,11 @@ def score(
         typer.Option(
             *options.OUTPUT,
             metavar="OUT",
-            help="A .csv, .parquet or .arrow file, which appears whole or not at all; - for CSV.",
+            help="A .csv, .xlsx, .parquet or .arrow file, which appears whole or not at all; - for "
+            "CSV.",
         ),
     ],
-    keep: options.Keep = None,
+    keep: options.KeepOrId = None,
     explain: options.Explain = 0,
     formulas: options.Formulas = False,
     chunk_rows: options.ChunkRows = 10_000,
@@ -348,10 +354,10 @@ def score(
 ) -> None:
     """Score the rows of a table of any size.
 
-    Columns of the result: score (high = normal), p_value, decision (1 normal, -1 anomaly), and
-    contribution:NAME of each detector, which add up to the score; with --explain also why: the
-    columns that pushed the score of an alarm down. Says whether as many rows are
-    called anomalies as were asked for.
+    Columns of the result: the one that names the rows, score (high = normal), p_value, decision (1
+    normal, -1 anomaly), why (of alarms, the columns that are farthest out of their usual range) and
+    contribution:NAME of each detector, which add up to the score. CSV has the separator and the
+    decimal sign of DATA. Says whether as many rows are called anomalies as were asked for.
     """
     silent = as_json or console.is_quiet(ctx, quiet)
     if as_json and out == options.STANDARD:
@@ -375,7 +381,7 @@ def score(
             data,
             out,
             format=table.format(),
-            keep=keep or (),
+            keep=None if keep is None else [name for name in keep if name],
             chunk_rows=chunk_rows,
             jobs=None if jobs < 1 else jobs,
             formulas=formulas,
@@ -411,6 +417,7 @@ def score(
 # ------------------------------------------------------------------------------------------ report
 
 REPORT = Path("report.html")
+FIRST_ROW = 2  # of training rows: in a spreadsheet the header is row 1
 
 
 @options.with_table_options
@@ -443,7 +450,9 @@ def report(
         list[str] | None,
         typer.Option(
             metavar=options.COLUMN,
-            help="Show a column of DATA with each row, such as an id or a time; may be repeated.",
+            help="Show a column of DATA with each row, such as an id or a time; may be repeated; "
+            "'' for none.",
+            show_default="the one that names the rows",
         ),
     ] = None,
     trust: options.Trust = None,
@@ -475,18 +484,22 @@ def report(
         from lpfuse_cli.alarms import differs_from_request
         from lpfuse_cli.report import summarise, write_report
         from lpfuse_cli.scoring import load_detector, model_errors
+        from lpfuse_cli.tables import numbered_errors
 
         loaded = load_detector(model, trust or (), console.read_key(key), "A report")
         told = table.format()
         rows: tuple[Any, ...] = ()
         kept, files = None, {"model": model.name}
+        numbers: list[int] = []
         if data is not None:
-            rows, kept = _rows(loaded, data, told, (label, normal, anomaly), keep or (), phases)
+            labels = (label, normal, anomaly)
+            rows, kept = _rows(loaded, data, told, labels, keep, numbers, phases)
             files["data"] = data if data == options.STANDARD else console.called(data)
         judged = f"{len(rows[0]):,} rows" if rows else "the training rows"
         phases.begin(f"Judging {judged}")
-        with model_errors(model, "reported on"):
-            summary = summarise(loaded, *rows, keep=kept, files=files)
+        with model_errors(model, "reported on"), numbered_errors(lambda: numbers):
+            first = numbers or FIRST_ROW
+            summary = summarise(loaded, *rows, keep=kept, files=files, numbers=first)
         if target is not None:
             phases.begin(f"Writing {console.called(target)}")
             with write_errors(target.name):
@@ -515,23 +528,33 @@ def _rows(
     data: str,
     told: Any,
     labels: tuple[str | None, list[str] | None, list[str] | None],
-    keep: Sequence[str],
+    keep: Sequence[str] | None,
+    numbers: list[int],
     phases: console.Phases,
 ) -> tuple[tuple[Any, Any], Any]:
-    """Rows as `summarise` takes them with their labels, and the columns to show."""
+    """Rows as `summarise` takes them with their labels, and the columns to show.
+
+    `numbers` gets those of the rows. Without columns to show, the one that names the rows is shown.
+    """
     from lpfuse.frames.cells import check_names, split_labels
-    from lpfuse_cli.scoring import rows_of
-    from lpfuse_cli.tables import read_table
+    from lpfuse_cli.scoring import id_column, rows_of
+    from lpfuse_cli.tables import numbered_errors, read_table
 
     phases.begin(f"Reading {console.called(data)}")
-    known = told if model.preparation_ is None else model.preparation_.format
-    frame, y = read_table(data, format=told | known, progress=phases.stream), None
+    made = model.preparation_
+    known = told if made is None else made.format
+    frame = read_table(data, format=told | known, progress=phases.stream, numbers=numbers)
+    y = None
     if frame.height == 0:
         raise ValueError(f"{data} has no rows to judge by.")
-    kept = frame.select(check_names(keep, frame.columns)) if keep else None
-    if labels != (None, None, None):
-        frame, y, *_ = split_labels(frame, *labels)
-    return (frame if model.preparation_ is not None else rows_of(model, frame), y), kept
+    if keep is None:
+        keep = [] if made is None else id_column(made, (), frame.columns)
+    names = check_names([name for name in keep if name], frame.columns)
+    kept = frame.select(names) if names else None
+    with numbered_errors(lambda: numbers):
+        if labels != (None, None, None):
+            frame, y, *_ = split_labels(frame, *labels)
+        return (frame if made is not None else rows_of(model, frame), y), kept
 
 
 # -------------------------------------------------------------------------------------------- card
@@ -613,7 +636,7 @@ def ask(
     check_there(data, model=model)
     from lpfuse_cli.report import ask, write_questions
     from lpfuse_cli.scoring import load_detector, model_errors
-    from lpfuse_cli.tables import read_table
+    from lpfuse_cli.tables import numbered_errors, read_table
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_writable(out, [model, data])
@@ -621,11 +644,13 @@ def ask(
         loaded = load_detector(model, trust or (), console.read_key(key), "A question")
         told = table.format()
         made = loaded.preparation_
-        frame = read_table(data, format=told if made is None else told | made.format)
+        numbers: list[int] = []
+        known = told if made is None else told | made.format
+        frame = read_table(data, format=known, numbers=numbers)
         if frame.height == 0:
             raise ValueError(f"{data} has no rows to ask about.")
-        with model_errors(model, "asked about"):
-            found = ask(loaded, frame, questions, random_state=seed)
+        with model_errors(model, "asked about"), numbered_errors(lambda: numbers):
+            found = ask(loaded, frame, questions, numbers=numbers, random_state=seed)
     with write_errors(out.name):
         write_questions(found, out)
     asked = [question["row"] for question in found["questions"]]

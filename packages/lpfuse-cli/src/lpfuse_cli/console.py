@@ -202,12 +202,21 @@ Keep = Annotated[
     list[str] | None,
     typer.Option(metavar=COLUMN, help="Carry a column along to the scores; may be repeated."),
 ]
+KeepOrId = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar=COLUMN,
+        help="Carry a column along to the scores; may be repeated; '' for none.",
+        show_default="the one that names the rows",
+    ),
+]
 Explain = Annotated[
     int,
     typer.Option(
         min=0,
         metavar=INT,
-        help="Say of the first so many alarms which columns made them alarms, in a column `why`.",
+        help="Say of the first so many alarms how far columns pushed the score, in the column "
+        "`why`.",
         show_default="of none",
     ),
 ]

@@ -31,7 +31,6 @@ def fit_table(
     kinds: Mapping[str, str] | None = None,
     progress: Callable[[int, int], None] | None = None,
     show_notes: Show | None = None,
-    start: int | None = None,
     random_state: int = 0,
     **parameters: Any,
 ) -> FusedDetector:
@@ -55,8 +54,6 @@ def fit_table(
         As in :func:`lpfuse.frames.learn_preparation`.
     progress, show_notes : callables, optional
         Called with the number of fits that are done, and of all; and, before, with the notes.
-    start : int, optional
-        As in :func:`lpfuse.frames.learn_preparation`.
     random_state : int, default=0
         Seed.
     **parameters
@@ -82,7 +79,7 @@ def fit_table(
     """
     columns, labels, words, note = split_labels(frame, label, normal, anomaly)
     made = learn_preparation(
-        columns, features=features, drop=drop, categories=categories, kinds=kinds, start=start
+        columns, features=features, drop=drop, categories=categories, kinds=kinds
     )
     listed = detectors if detectors is None or isinstance(detectors, str) else list(detectors)
     fused = FusedDetector(listed, p=check_norm(p), random_state=random_state, **parameters)

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.utils import _safe_indexing
 
+from lpfuse._arrays.operations import Host
 from lpfuse._files import as_json
-from lpfuse._format import number, percent, plain, shortened
+from lpfuse._format import number, percent, plain, readable, shortened
 from lpfuse.ensemble.components import Explanation
+from lpfuse.frames import TablePreparation
 from lpfuse.frames.cells import polars_module, texts_of
+from lpfuse.frames.preparation import TAIL
 
 if TYPE_CHECKING:
     import polars
@@ -25,6 +28,7 @@ USUAL = 0.05, 0.95  # quantiles between which a normal row usually lies: nine of
 # fewer than 8, for an error has to be told.
 BACKGROUND, CELLS, FEWEST = 32, 3_200, 8
 WHY, NO_REASON = "why", "no single column"  # a column of scores, and what it says then
+DECISION = "decision"  # the column of scores that it stands behind
 
 
 @dataclass(frozen=True)
@@ -58,15 +62,19 @@ class Reason:
         >>> Reason("bar", 9.9, {"low": 2.31, "high": 2.69}, -3.1, 0.25).words()
         'bar 9.9 (usually 2.31 to 2.69): −3.1 ± 0.25'
         """
+        return f"{self.value_and_usual()}: {self.push_words()}"
+
+    def value_and_usual(self) -> str:
+        """Format the column, the value of the row, and what is usual."""
         told = f"{shortened(plain(self.name))} {self.value_words()}"
-        return f"{told} ({self.usual_words()}): {self.push_words()}".replace(" ()", "")
+        return f"{told} ({self.usual_words()})".replace(" ()", "")
 
     def value_words(self) -> str:
         """Format the value of the row."""
         if self.value is None:
             return "missing"
         is_text = isinstance(self.value, str)
-        return shortened(plain(self.value)) if is_text else number(self.value, 6)
+        return shortened(plain(self.value)) if is_text else written(self.value, 6)
 
     def usual_words(self) -> str:
         """Format the values of normal rows; empty where unknown."""
@@ -75,12 +83,32 @@ class Reason:
         if "text" in self.usual:
             text, share = self.usual["text"], self.usual["share"]
             return f"usually {shortened(plain(text))}, {percent(share, 0)}"
-        low, high = number(self.usual["low"]), number(self.usual["high"])
+        low, high = written(self.usual["low"]), written(self.usual["high"])
         return f"usually {low} to {high}" if low != high else f"usually {low}"
 
     def push_words(self) -> str:
         """How far it pushed the score."""
-        return f"{number(self.push)} ± {number(self.error, 2)}"
+        told = written(self.push)
+        is_exact = self.error <= ROUNDING * abs(self.push)
+        return told if is_exact else f"{told} ± {written(self.error, 2)}"
+
+
+ROUNDING = 1e-6  # of a push: a smaller standard error is that of sums of doubles
+TINY = 1e-4  # below, a number has too many zeros to be read
+
+
+def written(value: float, digits: int = 3) -> str:
+    """Format a number as a person writes it, with at most so many digits behind the point.
+
+    Examples
+    --------
+    >>> written(1150.0), written(9.9, 6), written(0.000012), written(-0.5)
+    ('1,150', '9.9', '1.2e−05', '−0.5')
+    """
+    if isinstance(value, str) or 0 < abs(value) < TINY:
+        return number(value, digits)
+    whole, point, rest = readable(value, digits).partition(".")
+    return f"{whole}{point}{rest.rstrip('0')}".rstrip(".")
 
 
 def reasons(
@@ -139,18 +167,115 @@ def reasons(
     ]
 
 
+def with_unusual(
+    made: TablePreparation, frame: polars.DataFrame, scored: polars.DataFrame, X: Host
+) -> polars.DataFrame:
+    """Return scores with the unusual columns of alarms behind the decision.
+
+    Parameters
+    ----------
+    made : TablePreparation
+        With ranges.
+    frame, scored, X : polars.DataFrame, polars.DataFrame, ndarray of shape (n, d)
+        Rows, their scores, and their features.
+    """
+    alarms = _alarms(scored)
+    told = unusual_columns(made, frame[alarms], X[alarms.to_numpy()])
+    texts: list[str | None] = [None] * scored.height
+    for row, text in zip(alarms, told, strict=True):
+        texts[row] = text
+    column = polars_module().Series(WHY, texts, dtype=polars_module().String)
+    return scored.insert_column(scored.columns.index(DECISION) + 1, column)
+
+
 def with_reasons(
     model: Any, frame: polars.DataFrame, scored: polars.DataFrame, most: int
 ) -> tuple[polars.DataFrame, int]:
-    """Scores with the reasons of the first alarms among them, and how many these are."""
-    pl = polars_module()
-    flagged = (scored["decision"] < 0) & scored["score"].is_not_null()
-    rows = flagged.arg_true().head(max(0, most))
-    texts: list[str | None] = [None] * scored.height
-    if len(rows):
-        for row, found in zip(rows, reasons(model, frame[rows]), strict=True):
-            texts[row] = "; ".join(each.words() for each in found) or NO_REASON
-    return scored.with_columns(pl.Series(WHY, texts, dtype=pl.String)), len(rows)
+    """Return scores with Shapley values as reasons of the first alarms, and how many these are."""
+    rows = _alarms(scored).head(max(0, most))
+    if not len(rows):
+        return scored, 0
+    texts = scored[WHY].to_list()
+    for row, found in zip(rows, reasons(model, frame[rows]), strict=True):
+        texts[row] = "; ".join(each.words() for each in found) or NO_REASON
+    column = polars_module().Series(WHY, texts, dtype=polars_module().String)
+    return scored.with_columns(column), len(rows)
+
+
+def _alarms(scored: polars.DataFrame) -> polars.Series:
+    return ((scored[DECISION] < 0) & scored["score"].is_not_null()).arg_true()
+
+
+IN_RANGE = "no column is out of its usual range, but together they are unusual"
+
+
+def unusual_columns(
+    made: TablePreparation, frame: polars.DataFrame | None, X: Host, most: int = MOST_COLUMNS
+) -> list[str]:
+    """Say of each row which columns are farthest out of their usual range.
+
+    Parameters
+    ----------
+    made : TablePreparation
+        With ranges.
+    frame, X : polars.DataFrame or None, ndarray of shape (n, d)
+        Rows, and their features; without the former, texts and gaps are not told.
+    most : int, default=3
+        Columns of a row.
+
+    Returns
+    -------
+    list of str
+        Of each row numbers outside of where 98 % of the normal training rows lie, by how many
+        widths of that range they are outside; texts that were not in the training and cells that
+        never were missing count as one width.
+    """
+    places = {feature: j for j, feature in enumerate(made.feature_names)}
+    names = list(made.ranges)
+    ranges = np.reshape(list(made.ranges.values()), (-1, 2))
+    found = _outside(X[:, [places[name] for name in names]], names, ranges)
+    if frame is not None:
+        for name, new in made.unknown_texts(frame).items():
+            for i in new.fill_null(False).arg_true():
+                text = shortened(plain(str(frame[name][i])))
+                found[i].append((1.0, f"{shortened(plain(name))} {text} (not in the training)"))
+        for name in (name for name in made.columns if name not in made.gaps):
+            held = frame[name].fill_nan(None) if frame[name].dtype.is_float() else frame[name]
+            for i in held.is_null().arg_true():
+                found[i].append((1.0, f"{shortened(plain(name))} missing (never in the training)"))
+    return [_farthest(columns, most) for columns in found]
+
+
+def unusual_numbers(X: Host, names: Sequence[str], normal: Host) -> list[str]:
+    """Say of each row of an array which columns are farthest out of the range of normal rows.
+
+    Parameters
+    ----------
+    X, names : ndarray of shape (n, d), sequence of d str
+        Rows, and what their columns are called.
+    normal : ndarray of shape (m, d)
+        Normal rows.
+    """
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # an empty column
+        ranges = np.nanquantile(normal, [TAIL, 1 - TAIL], axis=0).T
+    return [_farthest(columns, MOST_COLUMNS) for columns in _outside(X, names, ranges)]
+
+
+def _outside(X: Host, names: Sequence[str], ranges: Host) -> list[list[tuple[float, str]]]:
+    """Of each row the numbers out of their ranges: by how many widths, and in words."""
+    found: list[list[tuple[float, str]]] = [[] for _ in range(len(X))]
+    for name, column, (low, high) in zip(names, X.T, ranges.tolist(), strict=True):
+        width = high - low or abs(high) or 1.0
+        outside = np.maximum(low - column, column - high) / width
+        for i in np.flatnonzero(outside > 0).tolist():
+            held = Reason(name, _cell(column, i), {"low": low, "high": high}, 0.0, 0.0)
+            found[i].append((float(outside[i]), held.value_and_usual()))
+    return found
+
+
+def _farthest(columns: list[tuple[float, str]], most: int) -> str:
+    farthest = sorted(columns, key=lambda each: -each[0])[:most]
+    return "; ".join(words for _, words in farthest) or IN_RANGE
 
 
 def _relevant_columns(found: Explanation, row: int, most: int) -> list[int]:

@@ -28,8 +28,15 @@ from lpfuse.frames.cells import OPEN, as_polars, check_names, numbers_of, polars
 from lpfuse.frames.preparation import RangeCounts, count_outside, parse_column, range_figures
 from lpfuse.io import load
 from lpfuse_cli.alarms import AlarmCounts, alarm_figures, count_alarms, incomplete_rows
-from lpfuse_cli.reasons import WHY, with_reasons
-from lpfuse_cli.tables import Chunk, how_prepared, open_table, table_writer
+from lpfuse_cli.reasons import WHY, with_reasons, with_unusual
+from lpfuse_cli.tables import (
+    Chunk,
+    how_prepared,
+    numbered_errors,
+    open_table,
+    table_writer,
+    with_signs_of,
+)
 
 if TYPE_CHECKING:
     import polars
@@ -244,6 +251,22 @@ def check_kept(model: FusedDetector, keep: Sequence[str], columns: list[str]) ->
     return list(dict.fromkeys(kept))
 
 
+def id_column(made: TablePreparation, taken: Iterable[str], columns: Sequence[str]) -> list[str]:
+    """Return the first column that names the rows, and is not used for that; empty without one.
+
+    Parameters
+    ----------
+    made : TablePreparation
+        How the training rows were prepared.
+    taken : iterable of str
+        Names that it must not have.
+    columns : sequence of str
+        The columns that there are.
+    """
+    ids = [name for name, kind in made.kinds_dropped.items() if kind == "id" and name in columns]
+    return [name for name in ids[:1] if name not in taken]
+
+
 # --------------------------------------------------------------------------------- scores of files
 
 
@@ -276,7 +299,7 @@ def score_file(
     out: str | Path,
     *,
     format: TableFormat = OPEN,
-    keep: Sequence[str] = (),
+    keep: Sequence[str] | None = None,
     chunk_rows: int = 10_000,
     jobs: int | None = None,
     formulas: bool = False,
@@ -296,8 +319,9 @@ def score_file(
         output. A file appears whole or not at all.
     format : TableFormat, optional
         How the data are written; what it leaves open is as the model remembers it, or is found.
-    keep : sequence of str, default=()
-        Columns of the data to be put before the scores.
+    keep : sequence of str, optional
+        Columns of the data to be put before the scores; None: the first that names the rows, if
+        the preparation found one.
     chunk_rows : int, default=10000
         Rows that are scored at a time.
     jobs : int, optional
@@ -305,9 +329,10 @@ def score_file(
     formulas : bool, default=False
         Whether texts stay as they are in a CSV file, see `table_writer`.
     explain : int, default=0
-        Alarms, the first ones, that get a text in a further column, ``why``: the columns that
-        pushed the score down most, what they hold and usually hold, and how far they pushed. A
-        hundred alarms of 20 columns take about a quarter of a minute.
+        Alarms, the first ones, whose text in the column ``why`` tells the columns that pushed the
+        score down most, what they hold and usually hold, and how far they pushed (Shapley values).
+        A hundred alarms of 20 columns take about a quarter of a minute. Of the other alarms it
+        tells the columns that are farthest out of their usual range.
     progress : callable, optional
         Called with the number of rows that are scored, and the share of the file, if it is known.
 
@@ -331,7 +356,9 @@ def score_file(
     """
     made = how_prepared(model)
     with open_table(data, format.checked() | made.format) as table:
-        kept = check_kept(model, keep, table.columns)
+        own = {*score_columns(model.detector_names_), WHY}
+        chosen = id_column(made, own, table.columns) if keep is None else keep
+        kept = check_kept(model, chosen, table.columns)
         if explain and WHY in kept:
             raise ValueError(
                 f"{quote(WHY)} cannot be kept: the reasons have a column of that name. Rename it "
@@ -342,23 +369,26 @@ def score_file(
 
         def score(chunk: Chunk) -> tuple[Chunk, polars.DataFrame, ChunkCounts]:
             frame = chunk.frame
-            start = chunk.start if table.has_lines and not table.empty else None
-            X, _, scored = judge_frame(model, frame, start)
+            with numbered_errors(lambda: table.numbers(frame.height, chunk.start)):
+                X, _, scored = judge_frame(model, frame)
             flagged = (scored["decision"] < 0).to_numpy()
             gaps = incomplete_rows(made, frame)
             counts = count_alarms(model, X, flagged, _labels(made, frame), gaps)
             outside = count_outside(made, frame, X)
-            scored = frame.select(kept).hstack(scored) if kept else scored
+            if WHY not in kept:
+                scored = with_unusual(made, frame, scored, X)
             return chunk, scored, ChunkCounts(made.new_in(frame), counts, outside)
 
         rows, told, found = 0, 0, None
         # One thread for BLAS: the chunks are spread over the cores.
-        with one_blas_thread, table_writer(out, formulas=formulas) as add:
+        with one_blas_thread, table_writer(out, formulas=formulas, like=table) as add:
             chunks = map_in_order(score, table.chunks(chunk_rows), jobs or cores())
             for chunk, scored, here in chunks:
                 if explain:
                     scored, more = with_reasons(model, chunk.frame, scored, explain - told)
                     told += more
+                if kept:
+                    scored = with_signs_of(chunk.frame.select(kept), table).hstack(scored)
                 add(scored)
                 rows += scored.height
                 found = here if found is None else found + here
@@ -376,7 +406,7 @@ def score_file(
     if explain and told == explain < flagged:
         notes.append(
             f"Explained: the first {told:,} of {flagged:,} alarms. --explain (in Python, explain=) "
-            "says how many."
+            "says how many; of the others stands what is out of its usual range."
         )
     left_range = range_figures(made, found.outside)
     return ScoredFile(rows, flagged, notes, alarms, left_range)

@@ -6,9 +6,10 @@ import codecs
 import csv
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from io import StringIO
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
@@ -68,9 +69,26 @@ class TableFile:
     name: str
     columns: list[str]
     rows = 0  # where that is known before they are read
-    has_lines = True  # as spreadsheets count them, the header first
     format = OPEN  # how it is written, as far as that was found
-    empty = 0  # lines of a CSV file, among those read, that were left out: they hold no value
+    first = 1  # number of the first row; 2 where a header stands above it, as in a spreadsheet
+    left_out: tuple[int, ...] = ()  # positions, among the rows read, of those without any value
+
+    @property
+    def empty(self) -> int:
+        """How many rows, among those read, were left out: they hold no value."""
+        return len(self.left_out)
+
+    def numbers(self, rows: int, start: int = 0) -> Host:
+        """Return the numbers of rows that were read, as a spreadsheet shows them.
+
+        Parameters
+        ----------
+        rows, start : int
+            How many, and how many before these, without rows that were left out.
+        """
+        every = np.arange(start + rows + self.empty)
+        kept: Host = np.delete(every, [at for at in self.left_out if at < len(every)])
+        return kept[start : start + rows] + self.first
 
     @property
     def empty_note(self) -> str:
@@ -357,6 +375,11 @@ def trimmed(content: bytes) -> bytes:
     return content.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
 
 
+def _blank_lines(content: bytes) -> int:
+    """Count the empty lines above the header."""
+    return content[: len(content) - len(trimmed(content))].count(b"\n")
+
+
 class CsvFile(TableFile):
     """A CSV file or stream, read once from its beginning to its end.
 
@@ -401,6 +424,7 @@ class CsvFile(TableFile):
                 break
         assert found is not None  # the last block is final
         self.header, self.columns, rest, self.format = found
+        self.first = 2 + _blank_lines(start)
         self.records = self._records(itertools.chain([rest], self.blocks))
 
     def chunks(self, rows: int) -> Iterator[Chunk]:
@@ -421,7 +445,9 @@ class CsvFile(TableFile):
             if some.height and self.signs is None:
                 decimal, self.signs = decimals_of(some, self.format)
                 self.format = replace(self.format, decimal=decimal)
-            self.empty += frame.height - some.height
+            if some.height < frame.height:
+                empty = frame.select(pl.all_horizontal(pl.all().is_null())).to_series().arg_true()
+                self.left_out += tuple((empty + self.lines_read).to_list())
             self.rows_read += some.height
             self.lines_read += frame.height
             yield with_points(some, self.signs or {})
@@ -444,7 +470,7 @@ class CsvFile(TableFile):
         """Say which row has more cells than the header, if that is what is wrong."""
         separator, quote_sign = str(self.format.separator), str(self.format.quote)
         counts = cells_in_records(block.decode(errors="replace"), separator, quote_sign)
-        for line, cells in enumerate(counts, start=self.lines_read + 1):
+        for line, cells in enumerate(counts, start=self.lines_read + self.first):
             if cells > len(self.columns):
                 called = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}[separator]
                 raise ValueError(
@@ -589,9 +615,11 @@ def rechunk(frames: Iterable[polars.DataFrame], rows: int) -> Iterator[polars.Da
 # --------------------------------------------------------------------------------------------------
 
 STANDARD = "-"  # the name of standard input and output
-KINDS = {".arrow": "ARROW", ".feather": "ARROW", ".csv": "CSV", ".parquet": "PARQUET"}
+KINDS = {
+    ".arrow": "ARROW", ".feather": "ARROW", ".csv": "CSV", ".parquet": "PARQUET", ".xlsx": "EXCEL",
+}  # fmt: skip
 # Read, and never written.
-READABLE = KINDS | {".tsv": "CSV", ".txt": "CSV", ".xlsx": "EXCEL", ".xlsm": "EXCEL"}
+READABLE = KINDS | {".tsv": "CSV", ".txt": "CSV", ".xlsm": "EXCEL"}
 
 
 def kind_of(path: Path) -> str:
@@ -646,8 +674,9 @@ class Sheet(TableFile):
         pl = polars_module()
         self.name = path.name
         frame, self.format = read_sheet(path, format)
-        self.frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
-        self.empty = frame.height - self.frame.height
+        is_empty = frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
+        self.frame, self.first = frame.filter(~is_empty), 2
+        self.left_out = tuple(is_empty.arg_true().to_list())
         self.columns, self.rows = self.frame.columns, self.frame.height
 
     def chunks(self, rows: int) -> Iterator[Chunk]:
@@ -659,8 +688,6 @@ class Sheet(TableFile):
 
 class ColumnarFile(TableFile):
     """A Parquet or Arrow file, which knows where its rows are."""
-
-    has_lines = False
 
     def __init__(self, path: Path) -> None:
         pl = polars_module()
@@ -773,6 +800,7 @@ def read_table(
     format: TableFormat = OPEN,
     progress: Progress | None = None,
     notes: list[str] | None = None,
+    numbers: list[int] | None = None,
 ) -> polars.DataFrame:
     r"""Read a whole table from a file.
 
@@ -787,6 +815,9 @@ def read_table(
         Called with the rows that are read, and their share of the file, if it is known.
     notes : list of str, optional
         Gets a sentence where the table is written in another way than most.
+    numbers : list of int, optional
+        Gets the number of each row, as a spreadsheet shows it: where there is a header, it is row
+        1, and the first row below it row 2; rows of a Parquet or Arrow file count from 1.
 
     Returns
     -------
@@ -811,7 +842,40 @@ def read_table(
             rows += frame.height
             _check_cells(table, rows)
         _note_format(table, notes)
+        if numbers is not None:
+            numbers += table.numbers(rows).tolist()
         return polars_module().concat(parts)
+
+
+def describe_numbers(numbers: Sequence[int] | None) -> str:
+    """Say how rows are numbered: those of a file as in `read_table`, others from 0.
+
+    Examples
+    --------
+    >>> describe_numbers([2, 3]), describe_numbers([1, 2]), describe_numbers(None)
+    ('have the numbers of a spreadsheet, where the header is row 1', 'count from 1', 'count from 0')
+    """
+    if numbers is None:
+        return "count from 0"
+    if len(numbers) and numbers[0] == 1:
+        return "count from 1"
+    return "have the numbers of a spreadsheet, where the header is row 1"
+
+
+@contextmanager
+def numbered_errors(numbers: Callable[[], Sequence[int] | Host]) -> Iterator[None]:
+    """Name rows in errors by their numbers in the file; the library counts them from 1."""
+
+    def numbered(match: re.Match[str]) -> str:
+        at, known = int(match[1].replace(",", "")) - 1, numbers()
+        return f"row {known[at]:,} holds" if at < len(known) else match[0]
+
+    try:
+        yield
+    except ValueError as error:
+        if len(error.args) == 1 and isinstance(error.args[0], str):
+            error.args = (re.sub(r"\brow ([\d,]+) holds", numbered, error.args[0]),)
+        raise
 
 
 def read_sample(
@@ -947,9 +1011,9 @@ def check_table_target(path: str | Path, sources: Iterable[str | Path] = ()) -> 
 
     Examples
     --------
-    >>> check_table_target("scores.xlsx")
+    >>> check_table_target("scores.ods")
     Traceback (most recent call last):
-    ValueError: Tables are written as .arrow, .feather, .csv or .parquet files, not as ...
+    ValueError: Tables are written as .arrow, .feather, .csv, .parquet or .xlsx files, not as ...
     """
     if str(path) == STANDARD:
         return
@@ -959,26 +1023,37 @@ def check_table_target(path: str | Path, sources: Iterable[str | Path] = ()) -> 
             f"Tables are written as {', '.join(others)} or {last} files, not as "
             f"{quote(str(path))}. Give it one of these suffixes."
         )
+    if kind_of(Path(path)) == "EXCEL" and find_spec("openpyxl") is None:
+        raise ImportError(
+            f'{plain(Path(path).name)} is written by openpyxl: pip install "lpfuse[excel]". Or '
+            "write a .csv file."
+        )
     check_writable(path, sources)
 
 
 @contextmanager
 def table_writer(
-    path: str | Path, part_rows: int = PART_ROWS, *, formulas: bool = False
+    path: str | Path,
+    part_rows: int = PART_ROWS,
+    *,
+    formulas: bool = False,
+    like: TableFile | None = None,
 ) -> Iterator[Add]:
     """Yield a function that adds rows to a table, which appears when all are added.
 
     Parameters
     ----------
     path : str or path
-        A ``.csv``, ``.parquet``, ``.arrow`` or ``.feather`` file; ``-`` for CSV on standard output,
-        where rows appear as they come.
+        A ``.csv``, ``.parquet``, ``.arrow`` or ``.feather`` file, or an ``.xlsx`` one where
+        openpyxl is installed; ``-`` for CSV on standard output, where rows appear as they come.
     part_rows : int, default=2**17
         Rows that are held in memory before they are written, where the format is not CSV.
     formulas : bool, default=False
         Whether texts of a CSV file stay as they are where a spreadsheet would run them as formulas
         (those that begin with =, +, -, @ and are no numbers); if not, an apostrophe is put before
         them, with a warning. Other formats know texts from formulas.
+    like : TableFile, optional
+        Where it is a CSV file and `path` another, its separator and decimal sign are used.
 
     Examples
     --------
@@ -993,31 +1068,112 @@ def table_writer(
     """
     if str(path) == STANDARD:
         sys.stdout.flush()
-        yield csv_writer(sys.stdout.buffer, "Standard output", formulas)
+        yield csv_writer(sys.stdout.buffer, "Standard output", formulas, like)
         return
     path = Path(path).expanduser()
     with write_errors(path.name, polars_module().exceptions.PolarsError), replacing(path) as file:
         if kind_of(path) == "CSV":
-            yield csv_writer(file, path.name, formulas)
+            yield csv_writer(file, path.name, formulas, like)
+        elif kind_of(path) == "EXCEL":
+            yield from _sheet_writer(file, path.name)
         else:
             yield from _columnar(Path(file.name), path.name, kind_of(path), part_rows)
 
 
-def csv_writer(file: IO[bytes], name: str, formulas: bool = False) -> Add:
-    """Return a function that adds rows to a stream as CSV, the header before the first."""
+def csv_writer(
+    file: IO[bytes], name: str, formulas: bool = False, like: TableFile | None = None
+) -> Add:
+    """Return a function that adds rows to a stream as CSV, the header before the first.
+
+    Parameters
+    ----------
+    file, name : binary file, str
+        Where rows go, and what it is called in messages.
+    formulas, like
+        As in `table_writer`.
+    """
     has_header = False
     raw = getattr(file, "raw", file)  # what waits in a buffer would fail too late
 
     def add(frame: polars.DataFrame) -> None:
         nonlocal has_header
         frame = frame if formulas else without_formulas(frame)
-        left = memoryview(frame.write_csv(include_header=not has_header).encode())
+        separator, has_commas = _signs(like)
+        text = frame.write_csv(
+            include_header=not has_header, separator=separator, decimal_comma=has_commas
+        )
+        left = memoryview(text.encode())
         has_header = True
         with write_errors(name):
             while left:  # a raw stream may take less than it is given
                 left = left[raw.write(left) :]
 
     return add
+
+
+def _signs(like: TableFile | None) -> tuple[str, bool]:
+    """Return the separator, and whether decimals are commas, which cannot separate cells, too."""
+    separator = like.format.separator if isinstance(like, CsvFile) else None
+    has_commas = like is not None and like.format.decimal == "," and separator not in (None, ",")
+    return separator or ",", has_commas
+
+
+def with_signs_of(frame: polars.DataFrame, like: TableFile) -> polars.DataFrame:
+    """Return columns of a file with their numbers, which are texts, as the file writes them.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        Columns of `like`.
+    like : TableFile
+        Its cells have decimal points, see `with_points`.
+    """
+    if not (isinstance(like, CsvFile) and _signs(like)[1]):
+        return frame
+    names = [name for name in frame.columns if name in (like.signs or {})]
+    return frame.with_columns(
+        polars_module().col(names).str.replace(".", ",", literal=True) if names else []
+    )
+
+
+def _sheet_writer(file: IO[bytes], name: str) -> Iterator[Add]:
+    """Rows of a spreadsheet; texts stay texts, whatever they begin with."""
+    from openpyxl import Workbook  # type: ignore[import-untyped]
+    from openpyxl.cell import WriteOnlyCell  # type: ignore[import-untyped]
+
+    book = Workbook(write_only=True)
+    sheet, lines = book.create_sheet("scores"), 0
+
+    def cell(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value if value is None or value == value else None
+        found = WriteOnlyCell(sheet, UNWRITABLE.sub("�", value))
+        found.data_type = "s"  # no formula
+        return found
+
+    def add(frame: polars.DataFrame) -> None:
+        nonlocal lines
+        if not lines:
+            sheet.append([cell(column) for column in frame.columns])
+            lines = 1
+        lines += frame.height
+        if lines > MOST_LINES:
+            raise ValueError(
+                f"{plain(name)} cannot hold more than {MOST_LINES - 1:,} rows, as a spreadsheet. "
+                "Write a .csv or .parquet file."
+            )
+        plain_kinds = polars_module().selectors.numeric() | polars_module().selectors.boolean()
+        texts = frame.with_columns((~plain_kinds).cast(polars_module().String))
+        for row in texts.iter_rows():
+            sheet.append([cell(value) for value in row])
+
+    yield add
+    with write_errors(name):
+        book.save(file)
+
+
+MOST_LINES = 2**20  # of a sheet, the header among them
+UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # in a cell of a sheet
 
 
 def without_formulas(frame: polars.DataFrame) -> polars.DataFrame:

@@ -89,7 +89,7 @@ TABLES = [
     ("folder.csv", "'folder.csv' is not a file. Name one table"),
     ("table.xlsx", "table.xlsx could not be read as a spreadsheet: File is not a zip file. Open"),
     ("empty.csv", "empty.csv could not be read as CSV: empty CSV. Check that it is complete"),
-    ("ragged.csv", "ragged.csv could not be read as CSV: row 2 has 4 cells, and the header 3. Put"),
+    ("ragged.csv", "ragged.csv could not be read as CSV: row 3 has 4 cells, and the header 3. Put"),
     (
         "quote.csv",
         "quote.csv could not be read as CSV: quotes stand within cells, or are never closed",
@@ -123,7 +123,7 @@ def test_tables_that_are_none(folder, name, told):
         (["good.csv", "--normal", "ok"], "but not in which column. Name it: --label"),
         (["one_label.csv", "--label", "state"], "holds 'ok' in every row, so it tells nothing."),
         (["no_labels.csv", "--label", "state"], "holds nothing in every row"),
-        (["text.csv"], "numbers, but for 1 of 60 rows: line 61 holds 'broken'. Correct"),
+        (["text.csv"], "numbers, but for 1 of 60 rows: row 61 holds 'broken'. Correct"),
         (["infinite.csv", "--features", "flow"], "it holds inf in every row"),
         (["good.csv", "--detectors", "svmm"], "There is no detector 'svmm'"),
         (["good.csv", "--detectors", "pyod:ECODE"], "PyOD has no detector 'ECODE'"),
@@ -163,8 +163,8 @@ def test_models_that_are_none(folder, name, told):
     [
         (["lacking.csv"], "The data lack 2 columns that the model was trained on: 'bar', 'kind'."),
         (["misspelt.csv"], "trained on: 'bar'. Did you mean 'baar'? Add them, or"),
-        (["text.csv"], "Column 'flow' must hold numbers; line 61 holds 'broken'. Correct the cell"),
-        (["infinite.csv"], "Column 'flow' must hold numbers; line 2 holds 'inf'"),
+        (["text.csv"], "Column 'flow' must hold numbers; row 61 holds 'broken'. Correct the cell"),
+        (["infinite.csv"], "Column 'flow' must hold numbers; row 2 holds 'inf'"),
         (["blank.csv"], "The data lack 3 columns"),
         (["good.csv", "--keep", "serials"], "no column 'serials'. Did you mean 'serial'?"),
         (["good.csv", "-o", "-", "--json"], "--json and -o - both want standard output."),
@@ -180,7 +180,7 @@ def test_what_cannot_be_scored(folder, arguments, told):
         ("nowhere/new.csv", "There is no folder ", 2),
         ("good.csv/new.csv", "There is no folder ", 2),
         ("folder.csv", "'folder.csv' is there, and is no file.", 2),
-        ("new.xlsx", "not as 'new.xlsx'. Give it one of these suffixes.", 2),
+        ("new.ods", "not as 'new.ods'. Give it one of these suffixes.", 2),
         ("good.csv", "'good.csv' is read, so it cannot be written. Name another.", 2),
         ("./good.csv", "is read, so it cannot be written.", 2),
     ],
@@ -188,7 +188,7 @@ def test_what_cannot_be_scored(folder, arguments, told):
 def test_where_nothing_can_be_written(folder, out, told, code):
     assert told in complaint("score", "m.lpfuse", "good.csv", "-o", out, code=code)
     assert told in complaint("fuse", "good.csv", "-o", out, code=code)
-    if out != "new.xlsx":
+    if out != "new.ods":
         assert told in complaint("fit", "good.csv", "-o", out, code=code)
 
 

@@ -96,6 +96,7 @@ def test_a_detector_saved_in_python(stored, model, tmp_path):
         X.to_numpy() if model == "arrays" else X,
         np.where(new["state"] == "ok", 1, -1),
         names=NAMES if model == "arrays" else None,
+        numbers=2,  # below the header
     )
     for key in ("fusion", "judged_on", "threshold"):
         assert found[key] == expected[key]
@@ -129,7 +130,7 @@ def test_unlabelled_rows_are_told_apart(stored):
     for model in ("table", "arrays"):
         answer = lpfuse("report", stored / f"{model}.lpfuse", "bare.csv", "-o", "bare.html")
         assert answer.exit_code == 0, answer.output
-        assert "no labelled anomalies to judge by" in answer.stdout
+        assert "None of these rows is labelled an anomaly" in answer.stdout
 
 
 def test_training_rows_are_known_again(stored, tmp_path):
@@ -165,7 +166,7 @@ def test_kept_columns_and_names_are_on_the_page(stored, tmp_path):
     assert found["files"] == {"model": "table.lpfuse", "data": "ids.csv"}
     assert found["alarm_list"]["kept"] == ["serial", "state"]
     for row in found["alarm_list"]["rows"]:
-        assert row[5:] == [str(row[0]), "ok" if row[1] > 0 else "broken"]
+        assert row[5:] == [str(row[0] - 2), "ok" if row[1] > 0 else "broken"]
     refused(lpfuse(*command[:3], "--keep", "seral"), "Did you mean 'serial'")
     refused(lpfuse(*command[:2], "--keep", "serial"), "--keep shows columns of DATA")
 
@@ -322,3 +323,19 @@ def test_without_jinja_the_extra_is_named(stored, tmp_path, monkeypatch):
     assert refused_answer.exit_code == 2
     assert 'pip install "lpfuse[cli]"' in refused_answer.stderr
     assert files(tmp_path) == []
+
+
+def test_rows_have_the_numbers_of_the_file(stored, tmp_path):
+    lines = (stored / "new.csv").read_text().splitlines()
+    wide = "," * lines[0].count(",")
+    (tmp_path / "gaps.csv").write_text("\n".join([lines[0], lines[1], wide, *lines[2:]]) + "\n")
+    found = [
+        json.loads(lpfuse("report", stored / "table.lpfuse", data, "--json").stdout)
+        for data in (stored / "new.csv", tmp_path / "gaps.csv")
+    ]
+    whole, gaps = ([row[0] for row in each["alarm_list"]["rows"]] for each in found)
+    assert whole
+    assert gaps == [row + (row > 2) for row in whole]
+    assert [row["row"] for row in found[1]["strangest"][: len(gaps)]] == gaps[
+        : len(found[1]["strangest"])
+    ]

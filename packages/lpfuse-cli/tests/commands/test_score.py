@@ -13,6 +13,7 @@ from lpfuse import FusedDetector
 from lpfuse_cli.app import app
 from lpfuse_cli.fitting import fuse_table
 from lpfuse_cli.scoring import load_model, score_frame
+from lpfuse_cli.tables import read_table
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def test_rows_become_scores(model, data, tmp_path, suffix):
     assert (answer.exit_code, answer.stdout) == (0, "")
     scored = read(out)
     assert scored.columns == [
-        "serial", "score", "p_value", "decision", "contribution:gmm", "contribution:kpca",
+        "serial", "score", "p_value", "decision", "why", "contribution:gmm", "contribution:kpca",
     ]  # fmt: skip
     assert scored["serial"].to_list() == pumps(60, seed=5)["serial"].to_list()
     frame = expected(model, pumps(60, seed=5))
@@ -68,7 +69,7 @@ def test_from_standard_input_to_standard_output(model, data):
 def test_quiet_output_is_nothing_but_scores(model, data):
     answer = score(model, data, "-o", "-", "-q")
     assert answer.stderr == ""
-    assert answer.stdout.startswith("score,p_value,decision,")
+    assert answer.stdout.startswith("serial,score,p_value,decision,why,")
 
 
 def test_json(model, data, tmp_path):
@@ -156,6 +157,8 @@ def test_chunks_and_jobs_change_nothing(model, data, tmp_path, chunk_rows, jobs)
     score(model, data, "-o", tmp_path / "a.parquet")
     score(model, data, "-o", tmp_path / "b.parquet", "--chunk-rows", chunk_rows, "-j", jobs)
     a, b = read(tmp_path / "a.parquet"), read(tmp_path / "b.parquet")
+    assert a.select("serial", "why").equals(b.select("serial", "why"))
+    a, b = a.drop("serial", "why"), b.drop("serial", "why")
     assert (a - b).select(pl.all().abs().max()).max_horizontal().item() < 1e-12
 
 
@@ -290,7 +293,6 @@ def test_alarms_say_which_columns_made_them(model, tmp_path):
     answer = score(model, data, "-o", out, "--explain", 100, "--chunk-rows", 10, "--keep", "serial")
     assert answer.exit_code == 0
     scored = read(out)
-    assert scored.columns[-1] == "why"
     alarms = scored["decision"].cast(pl.Int64) < 0
     assert (scored["why"].is_not_null() == alarms).all()
     assert re.match(r"bar 9\.9 \(usually 2\.\d+ to 2\.\d+\): −\d", scored["why"][7])
@@ -306,13 +308,78 @@ def test_so_many_alarms_are_explained_and_the_rest_is_told(model, data, tmp_path
     scored = read(out)
     alarms = scored.filter(pl.col("decision") < 0)
     assert alarms.height > 2
-    assert alarms["why"].is_not_null().to_list() == [True] * 2 + [False] * (alarms.height - 2)
+    pushed = alarms["why"].str.contains(r"\): −")
+    assert pushed.to_list() == [True] * 2 + [False] * (alarms.height - 2)
     assert f"Explained: the first 2 of {alarms.height} alarms." in " ".join(answer.stderr.split())
 
 
-def test_without_explain_nothing_is_added(model, data, tmp_path):
-    score(model, data, "-o", tmp_path / "scores.csv")
-    assert "why" not in read(tmp_path / "scores.csv").columns
+def test_alarms_tell_columns_out_of_their_range(model, tmp_path):
+    at = pl.int_range(pl.len())
+    frame = pumps(40, seed=5, worn=0.0).with_columns(
+        bar=pl.when(at == 7).then(9.9).otherwise("bar"),
+        flow=pl.when(at.is_in([7, 31])).then(4000.0).when(at == 9).then(None).otherwise("flow"),
+        kind=pl.when(at == 31).then(pl.lit("new")).otherwise("kind"),
+    )
+    out = tmp_path / "scores.csv"
+    assert score(model, write(frame, tmp_path / "n.csv"), "-o", out).exit_code == 0
+    scored = read(out)
+    assert (scored["why"].is_not_null() == (scored["decision"].cast(pl.Int64) < 0)).all()
+    first, second = scored["why"][7].split("; ")
+    assert re.fullmatch(r"flow 4,000 \(usually \d+(\.\d+)? to \d+(\.\d+)?\)", first)
+    assert re.fullmatch(r"bar 9\.9 \(usually 2\.\d+ to 2\.\d+\)", second)
+    assert scored["why"][31].endswith("; kind new (not in the training)")
+    if scored["decision"].cast(pl.Int64)[9] < 0:
+        assert "flow missing (never in the training)" in scored["why"][9]
+
+
+def test_the_column_of_names_is_kept(model, data, tmp_path):
+    out = tmp_path / "s.csv"
+    assert score(model, data, "-o", out).exit_code == 0
+    assert read(out).columns[0] == "serial"
+    score(model, data, "-o", out, "--keep", "")
+    assert read(out).columns[0] == "score"
+    score(model, data, "-o", out, "--keep", "kind")
+    assert read(out).columns[:2] == ["kind", "score"]
+
+
+def test_a_name_that_scores_have_is_not_kept(data, tmp_path):
+    frame = pumps().rename({"serial": "score"})
+    FusedDetector(["gmm"], random_state=0).fit(frame.drop("state")).save(tmp_path / "m")
+    answer = score(tmp_path / "m", write(frame, data), "-o", tmp_path / "s.parquet")
+    assert answer.exit_code == 0, answer.stderr
+    assert read(tmp_path / "s.parquet")["score"].dtype == pl.Float64
+
+
+def test_scores_are_written_as_the_data_are(model, tmp_path):
+    frame = pumps(30, seed=5)
+    data, out = tmp_path / "new.csv", tmp_path / "s.csv"
+    data.write_text(frame.write_csv(separator=";", decimal_comma=True))
+    assert score(model, data, "-o", out, "--keep", "flow").exit_code == 0
+    written = pl.read_csv(out, separator=";", decimal_comma=True)
+    assert (written["flow"] - frame["flow"]).abs().max() < 1e-9
+    assert (written["score"] - expected(model, frame)["score"]).abs().max() < 1e-9
+    assert "." not in out.read_text().splitlines()[1]
+
+
+def test_scores_in_a_spreadsheet(model, tmp_path):
+    frame = pumps(30, seed=5).with_columns(note=pl.lit("=1+1\x07"))
+    out = tmp_path / "s.xlsx"
+    answer = score(
+        model, write(frame, tmp_path / "n.parquet"), "-o", out, "--keep", "note", "--chunk-rows", 7
+    )
+    assert answer.exit_code == 0, answer.stderr
+    scored = read_table(out)
+    assert scored["note"].unique().to_list() == ["=1+1�"]
+    assert (scored["score"] - expected(model, frame)["score"]).abs().max() < 1e-9
+    assert scored["decision"].to_list() == expected(model, frame)["decision"].to_list()
+
+
+def test_a_spreadsheet_needs_openpyxl(model, data, tmp_path, monkeypatch):
+    monkeypatch.setattr("lpfuse_cli.tables.find_spec", lambda _: None)
+    answer = score(model, data, "-o", tmp_path / "s.xlsx")
+    assert answer.exit_code != 0
+    assert 'pip install "lpfuse[excel]"' in " ".join(answer.stderr.split())
+    assert not (tmp_path / "s.xlsx").exists()
 
 
 def test_a_row_of_nothing_has_no_reason(model, tmp_path):

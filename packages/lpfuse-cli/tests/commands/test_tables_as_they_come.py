@@ -121,7 +121,7 @@ def test_what_is_told_overrules_and_is_remembered(tmp_path):
         "--keep",
         "note,flow",
     )
-    assert (tmp_path / "s.csv").read_text().splitlines()[1].startswith('"5""",7.123,')
+    assert (tmp_path / "s.csv").read_text().splitlines()[1].startswith('"5""";7,123;')
     (tmp_path / "two.csv").write_text("flow,wet\n7.123,true\n")
     more = ["--separator", ",", "--decimal", "."]
     run("score", tmp_path / "m", tmp_path / "two.csv", "-o", tmp_path / "s.csv", *more)

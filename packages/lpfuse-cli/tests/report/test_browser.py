@@ -288,8 +288,8 @@ def test_numbers_of_the_script_are_those_of_python(visit):
     """Ties, ends of decades, tiny and huge numbers, in the place of scores."""
     with visit("numbers") as page:
         for at in range(0, len(NUMBERS), 25):
-            assert listed(page, 3) == [readable(value) for value in NUMBERS[at : at + 25]]
-            assert listed(page, 4) == [readable(0.00372)] * len(NUMBERS[at : at + 25])
+            assert listed(page, 4) == [readable(value) for value in NUMBERS[at : at + 25]]
+            assert listed(page, 5) == [readable(0.00372)] * len(NUMBERS[at : at + 25])
             if at + 25 < len(NUMBERS):
                 page.locator("#alarms-after").click()
 

@@ -73,7 +73,7 @@ def test_rows_given_are_what_is_measured_on(labelled, fresh, tmp_path):
 def test_without_anomalies_nothing_is_claimed_of_finding_them(pure, tmp_path):
     card = card_of(pure, tmp_path)
     assert "average precision" not in card
-    assert "There are no labelled anomalies to judge by" in card
+    assert "None of these rows is labelled an anomaly" in card
     assert "| labels | 100 nobody looked |" in card
     assert "| measured on rows taken as normal |" in card
 

@@ -221,7 +221,7 @@ def test_without_anomalies_there_is_a_slider_and_no_curve(pure):
     outline = Outline(html(summarise(pure)))
     assert len(outline.all("input")) == 1
     assert "roc" not in [each.get("id") for each in outline.all("svg")]
-    assert "no labelled anomalies" in outline.text("li")
+    assert "None of these rows is labelled an anomaly" in outline.text("li")
 
 
 def test_one_detector_alone(rows):

@@ -214,7 +214,7 @@ def test_without_anomalies_nothing_is_judged(pure):
     assert found["comparisons"] == []
     assert found["fusion"]["auc"] is found["detectors"][0]["roc"] is None
     assert found["path"][0]["auc"] is None
-    assert "no labelled anomalies" in found["words"]["fusing"][0]
+    assert "is labelled an anomaly" in found["words"]["fusing"][0]
     assert found["calibration"]
     assert len(found["path"][0]["weights"]) == 4
 

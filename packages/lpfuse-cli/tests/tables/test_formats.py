@@ -112,7 +112,7 @@ def test_what_no_file_is_written_in_is_refused(tmp_path, told, message):
 
 def test_ragged_rows_are_told_with_their_place(tmp_path):
     content = b"a,b\n" + b"1,2\n" * 6 + b"1,2,3\n"
-    with pytest.raises(ValueError, match=r"row 7 has 3 cells, and the header 2\. Put quotes"):
+    with pytest.raises(ValueError, match=r"row 8 has 3 cells, and the header 2\. Put quotes"):
         table(tmp_path, content)
     with pytest.raises(ValueError, match="cells that hold a semicolon"):
         table(tmp_path, content.replace(b",", b";"))

@@ -92,7 +92,9 @@ def test_scores_of_tools_are_columns_too():
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        (Reason("a", 1.0, {"low": 0.0, "high": 0.0}, -1.0, 0.0), "a 1 (usually 0): −1 ± 0"),
+        (Reason("a", 1.0, {"low": 0.0, "high": 0.0}, -1.0, 0.0), "a 1 (usually 0): −1"),
+        (Reason("a", 1150.0, {"low": 2e3, "high": 3e3}, -1200.0, 5e-17),
+         "a 1,150 (usually 2,000 to 3,000): −1,200"),
         (Reason("a", "b", None, -1.5, 0.25), "a b: −1.5 ± 0.25"),
         (Reason("a", None, {"text": "x", "share": 0.5}, -1, 0.1),
          "a missing (usually x, 50 %): −1 ± 0.1"),

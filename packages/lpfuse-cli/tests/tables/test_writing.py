@@ -121,8 +121,8 @@ def test_targets_that_cannot_be_written_are_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="pipe' is there, and is no file"):
         check_writable(tmp_path / "pipe")
-    with pytest.raises(ValueError, match=r"as \.arrow, .* or \.parquet files, not as '.*a\.xlsx'"):
-        check_table_target(tmp_path / "a.xlsx")
+    with pytest.raises(ValueError, match=r"as \.arrow, .* or \.xlsx files, not as '.*a\.ods'"):
+        check_table_target(tmp_path / "a.ods")
     assert os.listdir(tmp_path) == ["pipe"]
 
 

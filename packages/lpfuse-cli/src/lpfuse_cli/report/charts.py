@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from lpfuse._format import fixed, number, percent
+from lpfuse._format import fixed, percent, readable
 from lpfuse.plots.drawing import INK, SVG_COLOURS, detached_axes, svg
 from lpfuse_cli.alarms import KNOWN
+from lpfuse_cli.reasons import written
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -135,8 +136,8 @@ def histogram(summary: Summary) -> dict[str, Any]:
     edges, kinds = scores["edges"], [kind for kind in KINDS if judged[kind]]
     value = summary["threshold"]["value"]
     words = (
-        f"Fused scores from {number(edges[0])} to {number(edges[-1])}, as shares of "
-        f"{' and of '.join(kinds)}; the threshold is at {number(value)}."
+        f"Fused scores from {readable(edges[0])} to {readable(edges[-1])}, as shares of "
+        f"{' and of '.join(kinds)}; the threshold is at {readable(value)}."
     )
     ax = _axes(*HISTOGRAM_SIZE)
     for kind in reversed(kinds):  # normal rows in front
@@ -154,14 +155,14 @@ def histogram(summary: Summary) -> dict[str, Any]:
         told += " (far from zero on a logarithmic scale)"
     ax.margins(x=0)
     ax.yaxis.set_major_formatter(lambda share, _: f"{100 * abs(share):g} %")
-    ax.xaxis.set_major_formatter(lambda score, _: number(score, 6))
+    ax.xaxis.set_major_formatter(lambda score, _: written(score, 6))
     ax.set_xlabel(told, fontsize=LETTERS)
     return {
         "kinds": [{"key": KINDS[kind], "name": f"{kind}, {judged[kind]:,} rows"} for kind in kinds],
         "drawing": _drawn(ax, "histogram", words),
         "head": ["score from", "to", *kinds],
         "rows": [
-            [number(edges[k], 4), number(edges[k + 1], 4), *(scores[kind][k] for kind in kinds)]
+            [readable(edges[k], 4), readable(edges[k + 1], 4), *(scores[kind][k] for kind in kinds)]
             for k in range(len(edges) - 1)
         ],
     }
@@ -255,8 +256,9 @@ def strange(summary: Summary) -> dict[str, Any]:
     span = (high - low) or 1.0
     which = "" if summary["judged_on"]["origin"] in ("given", "learnt") else " of the training data"
     words = (
-        f"The lowest fused scores first; rows{which} count from 0. A bar to the left of the line "
-        "speaks for an anomaly, one to the right for a normal row, each in its detector’s colour."
+        f"The lowest fused scores first; rows{which} {summary['judged_on']['numbering']}. A bar to "
+        "the left of the line speaks for an anomaly, one to the right for a normal row, each in "
+        "its detector’s colour."
     )
     if any(row["reasons"] for row in rows):
         words += (
@@ -277,8 +279,13 @@ def strange(summary: Summary) -> dict[str, Any]:
         "zero": _at(-low / span),
         "head": ["row", "known as", "score", "p-value", *names],
         "table": [
-            [row["row"], KNOWN[row["label"]][0], number(row["score"], 4), number(row["p_value"])]
-            + [number(part, 4) for part in row["contributions"]]
+            [
+                row["row"],
+                KNOWN[row["label"]][0],
+                readable(row["score"], 4),
+                readable(row["p_value"]),
+            ]
+            + [readable(part, 4) for part in row["contributions"]]
             for row in rows
             if row["contributions"] is not None
         ],
@@ -295,7 +302,7 @@ def _explained(row: Summary, parts: list[float], names: list[str]) -> dict[str, 
         "known": known,
         "known_key": key,
         "main": [{"j": j, "name": names[j], "value": parts[j]} for j in main],
-        "words": f"Contributions: {', '.join(f'{names[j]} {number(parts[j])}' for j in main)}.",
+        "words": f"Contributions: {', '.join(f'{names[j]} {readable(parts[j])}' for j in main)}.",
     }
 
 

@@ -40,7 +40,7 @@ from lpfuse.frames.cells import (
 from lpfuse_cli.report.measures import rounded
 from lpfuse_cli.report.page import rendered, write_page
 from lpfuse_cli.scoring import cells_of, rows_of
-from lpfuse_cli.tables import FORMULA, MISSING, read_table
+from lpfuse_cli.tables import FORMULA, MISSING, describe_numbers, read_table
 
 if TYPE_CHECKING:
     import polars
@@ -309,6 +309,7 @@ def ask(
     frame: polars.DataFrame,
     n_questions: int = 10,
     *,
+    numbers: Sequence[int] | None = None,
     random_state: int | None = 0,
 ) -> Questions:
     """Choose rows whose answers help most, see :meth:`FusedDetector.query`, and describe them.
@@ -322,6 +323,8 @@ def ask(
         in the columns of the model are never asked about.
     n_questions : int, default=10
         How many; fewer, where there are not as many rows.
+    numbers : sequence of int, optional
+        What the rows are called, see `lpfuse_cli.tables.read_table`; None: they count from 0.
     random_state : int, optional
         Seed of the draw.
 
@@ -356,7 +359,8 @@ def ask(
     # Texts will be read as these were; other cells are written as the model sees them.
     texts = {column.name for column in held if is_text(column)}
     asked = held.with_columns(each for each in cells if each.name not in texts)[positions]
-    header, lines = answer_file(asked, positions.tolist(), chances.tolist())
+    called = positions if numbers is None else np.asarray(numbers)[positions]
+    header, lines = answer_file(asked, called.tolist(), chances.tolist())
     used = set(cells.columns)
     columns = [
         _described(column, cells[column.name] if column.name in used else None, positions)
@@ -367,7 +371,7 @@ def ask(
         {"row": int(row), "chance": float(chance), "before": line[0], "behind": line[1], **said}
         | {"values": list(values)}
         for row, chance, line, said, *values in zip(
-            positions, chances, lines, told, *columns, strict=True
+            called, chances, lines, told, *columns, strict=True
         )
     ]
     for question in questions:
@@ -376,6 +380,7 @@ def ask(
         "questions": questions,
         "detectors": list(model.detector_names_),
         "rows": len(some),
+        "numbering": describe_numbers(numbers),
         "header": header,
         "answers": list(MEANINGS),
         # What answers are kept under: other questions, other answers.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import floor, log10
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ MOST = 0.9  # of the weight: so many detectors are named as those that carry it
 
 
 def fusing_words(summary: dict[str, Any]) -> list[str]:
-    """Sentences: what fusing gained, where the weight lies, and the proof.
+    """Sentences: what fusing gained, where the weight lies, and what p does.
 
     Parameters
     ----------
@@ -29,7 +28,9 @@ def fusing_words(summary: dict[str, Any]) -> list[str]:
         What `summarise` found.
     """
     judged = [_comparison, _chance, _alone] if summary["comparisons"] else [_no_comparison]
-    return [told for sentence in (*judged, _weights, _proof) if (told := sentence(summary))]
+    return [
+        told for sentence in (*judged, _weights, _flat, _stopped) if (told := sentence(summary))
+    ]
 
 
 def alarm_words(summary: dict[str, Any]) -> list[str]:
@@ -44,10 +45,10 @@ def alarm_words(summary: dict[str, Any]) -> list[str]:
 
 
 def _no_comparison(summary: dict[str, Any]) -> str:
-    lack = "normal rows" if summary["judged_on"]["anomalies"] else "anomalies"
+    lack = "normal" if summary["judged_on"]["anomalies"] else "an anomaly"
     return (
-        f"There are no labelled {lack} to judge by, so nothing here can tell whether fusing helps, "
-        "or which detector is the best."
+        f"None of these rows is labelled {lack}, so they cannot tell whether fusing helps, or "
+        "which detector is the best."
     )
 
 
@@ -119,19 +120,19 @@ def _weights(summary: dict[str, Any]) -> str:
     return f"{some} {verb} {_per_cent(sum(ordered[:count]))} of the weight."
 
 
-def _proof(summary: dict[str, Any]) -> str:
-    """Describe the certificate in plain words; the page has its figures."""
-    certificate = summary["certificate"]
-    if certificate is None:
+def _flat(summary: dict[str, Any]) -> str:
+    if not summary["fusion"]["is_flat"]:
         return ""
-    gap = max(certificate["relative_gap"], 1e-16)  # no more digits than doubles have
-    digits = floor(-log10(gap))
-    start = "The weights"
-    if certificate["status"] != "optimal":
-        start = "The solver stopped early; the weights"
-    if digits < 1:
-        return f"{start} may be up to {per_cent(gap)} above the least loss."
-    return f"{start} are proven optimal, to {counted(digits, 'digit')} of the loss."
+    return "p makes no difference: from 1 to ∞ the weights are the same."
+
+
+def _stopped(summary: dict[str, Any]) -> str:
+    """Say that a solver stopped early; what is proven of the weights is told with their origin."""
+    certificate = summary["certificate"]
+    if certificate is None or certificate["status"] == "optimal":
+        return ""
+    gap = per_cent(certificate["relative_gap"])
+    return f"The solver stopped early; the weights may be up to {gap} above the least loss."
 
 
 def _alarms(summary: dict[str, Any]) -> list[str]:

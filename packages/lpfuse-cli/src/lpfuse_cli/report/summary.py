@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -19,9 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays.operations import Host
 from lpfuse._files import as_json, versions
 from lpfuse._format import name_of_p
-from lpfuse._validation.params import check_labels
+from lpfuse._validation.params import check_labels, counted
 from lpfuse._validation.tables import check_table, column_names, is_frame, to_known_frame
 from lpfuse.ensemble import FusedDetector
+from lpfuse.ensemble.summary import UNMOVED, describe_learning
 from lpfuse.frames import column_changes
 from lpfuse.frames.cells import as_polars
 from lpfuse.frames.preparation import describe_ranges
@@ -39,7 +41,7 @@ from lpfuse_cli.alarms import (
     rows_with_gaps,
     threshold,
 )
-from lpfuse_cli.reasons import Reason, reasons
+from lpfuse_cli.reasons import Reason, reasons, unusual_columns, unusual_numbers
 from lpfuse_cli.report.measures import (
     FALSE_ALARM_RATES,
     RECALLS,
@@ -52,6 +54,7 @@ from lpfuse_cli.report.measures import (
 )
 from lpfuse_cli.report.scored_rows import ORIGINS, ScoredRows, on_rows, out_of_fold, path_of
 from lpfuse_cli.report.sentences import alarm_words, fusing_words, overview
+from lpfuse_cli.tables import describe_numbers
 
 # -------------------------------------------------------------------------------------- separation
 
@@ -115,7 +118,7 @@ def _fusion(fused: FusedDetector) -> dict[str, Any]:
     own = (
         {"p": None, "label": None} if p is None else {"p": as_json(float(p)), "label": name_of_p(p)}
     )
-    return {"what": type(fused.fusion_).__name__, **own}
+    return {"what": type(fused.fusion_).__name__, **own, "is_flat": False}
 
 
 def _detector(name: str, estimator: Any, columns: Any) -> dict[str, Any]:
@@ -242,6 +245,7 @@ def summarise(
     names: Sequence[Any] | None = None,
     keep: Any = None,
     files: Mapping[str, str] | None = None,
+    numbers: int | Sequence[int] = 0,
 ) -> dict[str, Any]:
     """Summarise a fused detector: quality, alarms, weights and evidence, in plain values.
 
@@ -262,6 +266,9 @@ def summarise(
         Columns that are shown of each row, such as ids and times.
     files : mapping of {"model", "data"} to str, optional
         What the model and the rows are called on the page.
+    numbers : int or sequence of n int, default=0
+        The number of the first row, from which the others are counted, or of all of them: those
+        of a file as `lpfuse_cli.tables.read_table` gives them.
 
     Returns
     -------
@@ -304,6 +311,7 @@ def summarise(
         if keep is not None:
             raise ValueError("keep holds columns of X: pass the rows as well.")
         scored, explain, kept = out_of_fold(fused, path), None, {}
+        unusual = _unusual_training_rows(model)
         alarms, flagged = count_training_alarms(fused, scored)
         labels = fused.out_of_fold_.labels
     else:
@@ -311,6 +319,7 @@ def summarise(
         kept = check_kept_columns(keep, len(labels))
         scored = on_rows(fused, path, given, labels)
         explain = explainer(model, given, X, names, scored)
+        unusual = _unusual_rows(model, given, X, names)
         if model.preparation_ is not None:
             left_range, _ = column_changes(model.preparation_, given, X)
         gaps = rows_with_gaps(model, given, X)
@@ -325,13 +334,13 @@ def summarise(
     found: dict[str, Any] = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "files": {key: (files or {}).get(key) for key in ("model", "data")},
-        "judged_on": _judged_on(fused, scored),
+        "judged_on": {**_judged_on(fused, scored), "numbering": _numbering(numbers)},
         **separations(fused, scored, path),
         "certificate": certificate_figures(fused.certificate_),
         "threshold": threshold(fused, scored),
         "left_range": left_range,
         "alarms": alarms,
-        "alarm_list": alarm_list(scored, labels, flagged, kept),
+        "alarm_list": alarm_list(scored, labels, flagged, kept, unusual),
         "scores": _histograms(scored),
         "calibration": measured_rates(fused, scored),
         "correlation": _correlation(scored),
@@ -342,7 +351,64 @@ def summarise(
         "settings": _settings(fused),
         "versions": versions(),
     }
+    for row in found["strangest"]:
+        row["row"] = _number(numbers, row["row"])
+    for listed in found["alarm_list"]["rows"]:
+        listed[0] = _number(numbers, listed[0])
+    if _is_flat(found["path"]):
+        found["path"] = []
+        found["fusion"]["is_flat"] = True
     return _told(model, found, kept)
+
+
+def _number(numbers: int | Sequence[int], row: int) -> int:
+    return int(numbers + row if isinstance(numbers, int) else numbers[row])
+
+
+def _numbering(numbers: int | Sequence[int]) -> str:
+    first = [numbers] if isinstance(numbers, int) else numbers
+    return describe_numbers(None if numbers == 0 else first)
+
+
+def _is_flat(path: list[dict[str, Any]]) -> bool:
+    """Whether the weights are the same for every p."""
+    shares = np.array([entry["shares"] for entry in path])
+    return len(path) > 1 and bool((np.ptp(shares, axis=0) < UNMOVED).all())
+
+
+Unusual = Callable[[NDArray[np.intp]], list[str]] | None
+
+
+def _unusual_rows(model: FusedDetector, given: Any, X: Any, names: list[str]) -> Unusual:
+    """Positions of given rows ↦ what is unusual in each; None where that is not known."""
+    made, known = model.preparation_, model.rows_.values
+    if made is not None:
+        return lambda rows: unusual_columns(made, given[rows], X[rows])
+    if known is None or not isinstance(X, np.ndarray) or X.dtype.kind not in "biuf":
+        return None
+    normal = known[model.held_out_.labels > 0]
+    return lambda rows: unusual_numbers(X[rows].astype(np.float64), names, normal)
+
+
+def _unusual_training_rows(model: FusedDetector) -> Unusual:
+    """Positions of training rows ↦ what is unusual in each; None where they are not kept."""
+    made, known = model.preparation_, model.rows_.values
+    if known is None or len(known) < len(model.out_of_fold_.labels):
+        return None
+    if made is not None:
+        return lambda rows: unusual_columns(made, None, known[rows])
+    named = getattr(model, "feature_names_in_", None)
+    names = [f"column {j}" for j in range(known.shape[1])] if named is None else list(named)
+    normal = known[model.held_out_.labels > 0]
+    return lambda rows: unusual_numbers(known[rows], names, normal)
+
+
+PROVEN = re.compile(r"proven within 1e-(\d+) of optimal")
+
+
+def _in_digits(proof: re.Match[str]) -> str:
+    """Say without a power of ten how good weights are."""
+    return f"proven optimal, to {counted(int(proof[1]), 'digit')} of the loss"
 
 
 def _told(model: Any, found: dict[str, Any], kept: Kept) -> dict[str, Any]:
@@ -350,7 +416,9 @@ def _told(model: Any, found: dict[str, Any], kept: Kept) -> dict[str, Any]:
     commands = _commands(model, found, kept)
     found["alarm_list"]["command"] = commands["score"]
     first = overview(model, found, commands)
-    words = {"fusing": fusing_words(found), "alarms": alarm_words(found)}
+    learnt = describe_learning(model) if hasattr(model.fusion_, "weights_") else []
+    learnt = [PROVEN.sub(_in_digits, sentence) for sentence in learnt]
+    words = {"fusing": [*fusing_words(found), *learnt], "alarms": alarm_words(found)}
     return {
         "headline": [*first["sentences"], *words["alarms"], *words["fusing"]],
         "overview": first,

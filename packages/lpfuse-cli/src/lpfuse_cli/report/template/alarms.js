@@ -3,12 +3,12 @@
   const table = document.getElementById("alarms");
   if (!table) return;
   const byId = (id) => document.getElementById(id);
-  const { alarm_list: { rows }, detectors } = JSON.parse(byId("summary").textContent);
+  const { alarm_list: { rows } } = JSON.parse(byId("summary").textContent);
   const heads = Array.from(table.querySelectorAll("thead th"));
   const columns = heads.map((head) => Number(head.dataset.place));
   const narrow = window.matchMedia("(max-width: 40rem)").matches; // cards, which are longer than lines
   const size = Number(narrow ? table.dataset.cards : table.dataset.page), body = table.tBodies[0];
-  const [LABEL, SCORE, P_VALUE, DETECTOR] = [1, 2, 3, 4], KEPT = 5;
+  const [LABEL, SCORE, P_VALUE, WHY] = [1, 2, 3, 4];
   const known = { "1": "normal", "-1": "anomaly", "0": "unlabelled" };
 
   // As `readable` in Python: three digits at least, no power of ten.
@@ -24,7 +24,6 @@
   const told = (value, place) => {
     if (value === null) return "–";
     if (place === LABEL) return known[value];
-    if (place === DETECTOR) return detectors[value].name;
     return place === SCORE || place === P_VALUE ? readable(value) : String(value);
   };
 
@@ -32,7 +31,7 @@
   const collator = new Intl.Collator("en-GB", { numeric: true });
   const sorted = (place, falling) => {
     if (place < 0) return rows;
-    const texts = place >= KEPT || place === DETECTOR;
+    const texts = place >= WHY;
     const compare = texts ? (a, b) => collator.compare(told(a, place), told(b, place)) : (a, b) => a - b;
     return rows.slice().sort(({ [place]: a }, { [place]: b }) => {
       if (a === null || b === null) return (a === null) - (b === null);
