@@ -918,8 +918,7 @@ def learn_ranges(preparation: TablePreparation, X: Host) -> None:
     X : ndarray of shape (n, d)
         Its features of normal rows.
     """
-    names = preparation.feature_names
-    waves = (" (sin)", " (cos)")
+    names, waves = preparation.feature_names, (" (sin)", " (cos)")
     texts = sum(len(preparation.groups[name]) for name in preparation.text_columns)
     for j, name in enumerate(names[: len(names) - texts]):
         column = X[:, j][~np.isnan(X[:, j])]
