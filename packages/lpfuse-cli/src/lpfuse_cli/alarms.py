@@ -18,7 +18,7 @@ from lpfuse._format import MISSING, per_cent, per_cent_range, quote, readable, s
 from lpfuse._validation.params import counted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.rows import places_in_training
-from lpfuse.ensemble.summary import requested_rate, threshold_ranks
+from lpfuse.ensemble.scoring import requested_rate, threshold_ranks
 from lpfuse.frames import TablePreparation
 from lpfuse.threshold import THRESHOLD_RULES
 from lpfuse.threshold.offsets import TAIL, share_interval

@@ -13,7 +13,7 @@ from helpers.pumps import DETECTORS, pumps
 from lpfuse import FusedDetector, GMMDetector
 from lpfuse._format import per_cent
 from lpfuse.ensemble.rows import places_in_training
-from lpfuse.ensemble.summary import requested_rate
+from lpfuse.ensemble.scoring import requested_rate
 from lpfuse.threshold.offsets import share_interval
 from lpfuse_cli.alarms import (
     alarm_figures,

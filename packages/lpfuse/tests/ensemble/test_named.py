@@ -194,6 +194,7 @@ def test_names_and_detectors_correspond():
 
 
 @pytest.mark.parametrize("detectors", [["gmm", "svd"], ["paper", "gmm"], [("mine", "svd")]])
+@pytest.mark.filterwarnings("ignore:In column 0, numbers only grow")
 def test_a_wrong_name_is_told_before_anything_is_fitted(detectors):
     journal = Journal()
     with pytest.raises(ValueError, match=r"There is no detector '(svd|paper)'"):

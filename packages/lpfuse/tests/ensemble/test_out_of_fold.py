@@ -29,9 +29,8 @@ from lpfuse.ensemble.out_of_fold import (
 )
 from lpfuse.ensemble.pool import Member
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:In column 0, numbers only grow"
-)  # rows are known by number
+# Rows are known by number.
+pytestmark = pytest.mark.filterwarnings("ignore:In column 0, numbers only grow")
 
 ROWS, Y = both(60, 10)
 X = numbered(ROWS)

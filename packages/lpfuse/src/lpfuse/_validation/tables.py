@@ -540,6 +540,34 @@ def _constant_columns(S: Array) -> NDArray[np.bool_]:
     return flat
 
 
+def does_grow(values: Host, fewest: int) -> str:
+    """Tell whether numbers only grow or fall from row to row, as row numbers and times do.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        Numbers, NaN where one is missing: at most a tenth.
+    fewest : int
+        Numbers from which that is no coincidence.
+
+    Returns
+    -------
+    str
+        "grows", "falls", or nothing where it does neither.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> does_grow(np.array([1.5, 1.7, 9.0]), 3), does_grow(np.array([1.5, 1.5, 9.0]), 3)
+    ('grows', '')
+    """
+    known = values[~np.isnan(values)]
+    if len(known) < max(fewest, 0.9 * len(values)):
+        return ""
+    up, down = known[1:] > known[:-1], known[1:] < known[:-1]
+    return "grows" if up.all() else "falls" if down.all() else ""
+
+
 def _probe(S: Array) -> Host:
     """Return a few evenly spaced rows."""
     rows = sorted({round(row) for row in np.linspace(0, S.shape[0] - 1, PROBE_ROWS)})

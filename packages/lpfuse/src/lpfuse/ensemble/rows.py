@@ -17,10 +17,9 @@ from lpfuse._arrays.operations import Host
 from lpfuse._files import ANY, saved_as
 from lpfuse._format import quote, readable
 from lpfuse._validation.params import column_labels, listed, quoted
-from lpfuse._validation.tables import column_names
+from lpfuse._validation.tables import column_names, does_grow
 from lpfuse.adapters import call_on_protected_rows
 from lpfuse.frames import TablePreparation
-from lpfuse.frames.cells import does_grow
 
 Table = Any  # an n×d array of floats, or a data frame
 Index = NDArray[np.intp]

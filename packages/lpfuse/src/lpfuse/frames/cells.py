@@ -161,34 +161,6 @@ def without_gaps(column: polars.Series, of_texts: bool = False) -> polars.Series
 # ------------------------------------------------------------------------------- cells of a column
 
 
-def does_grow(values: Host, fewest: int) -> str:
-    """Tell whether numbers only grow or fall from row to row, as row numbers and times do.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Numbers, NaN where one is missing: at most a tenth.
-    fewest : int
-        Numbers from which that is no coincidence.
-
-    Returns
-    -------
-    str
-        "grows", "falls", or nothing where it does neither.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> does_grow(np.array([1.5, 1.7, 9.0]), 3), does_grow(np.array([1.5, 1.5, 9.0]), 3)
-    ('grows', '')
-    """
-    known = values[~np.isnan(values)]
-    if len(known) < max(fewest, 0.9 * len(values)):
-        return ""
-    up, down = known[1:] > known[:-1], known[1:] < known[:-1]
-    return "grows" if up.all() else "falls" if down.all() else ""
-
-
 def check_names(wanted: Iterable[str], columns: list[str]) -> list[str]:
     """Names of columns as users write them: one by one, or several with commas between them.
 

@@ -14,7 +14,13 @@ from lpfuse._arrays.operations import Host
 from lpfuse._files import ANY, saved_as
 from lpfuse._format import per_cent, plain, quote
 from lpfuse._validation.params import FEATURES, check_choice, counted, did_you_mean, quoted
-from lpfuse._validation.tables import check_columns, check_table, is_frame, to_known_frame
+from lpfuse._validation.tables import (
+    check_columns,
+    check_table,
+    does_grow,
+    is_frame,
+    to_known_frame,
+)
 from lpfuse.frames.cells import (
     CYCLES,
     ELAPSED,
@@ -25,7 +31,6 @@ from lpfuse.frames.cells import (
     as_polars,
     check_names,
     days_of,
-    does_grow,
     features_of_moments,
     first_cell,
     has_decimal_commas,
@@ -919,8 +924,7 @@ def learn_ranges(preparation: TablePreparation, X: Host) -> None:
     X : ndarray of shape (n, d)
         Its features of normal rows.
     """
-    names = preparation.feature_names
-    waves = (" (sin)", " (cos)")
+    names, waves = preparation.feature_names, (" (sin)", " (cos)")
     texts = sum(len(preparation.groups[name]) for name in preparation.text_columns)
     for j, name in enumerate(names[: len(names) - texts]):
         column = X[:, j][~np.isnan(X[:, j])]
