@@ -18,10 +18,9 @@ from lpfuse._format import MISSING, per_cent, per_cent_range, quote, readable, s
 from lpfuse._validation.params import counted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.rows import places_in_training
-from lpfuse.ensemble.scoring import requested_rate, threshold_ranks
 from lpfuse.frames import TablePreparation
 from lpfuse.threshold import THRESHOLD_RULES
-from lpfuse.threshold.offsets import TAIL, share_interval
+from lpfuse.threshold.offsets import TAIL, requested_rate, share_interval, threshold_ranks
 
 if TYPE_CHECKING:
     import polars

@@ -13,8 +13,7 @@ from helpers.pumps import DETECTORS, pumps
 from lpfuse import FusedDetector, GMMDetector
 from lpfuse._format import per_cent
 from lpfuse.ensemble.rows import places_in_training
-from lpfuse.ensemble.scoring import requested_rate
-from lpfuse.threshold.offsets import share_interval
+from lpfuse.threshold.offsets import requested_rate, share_interval
 from lpfuse_cli.alarms import (
     alarm_figures,
     count_alarms,

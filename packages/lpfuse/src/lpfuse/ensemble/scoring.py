@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from html import escape
 from importlib import import_module
 from importlib.util import find_spec
-from math import ceil, floor, log
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.stats import beta
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
@@ -34,7 +32,6 @@ from lpfuse.ensemble.rows import (
     warn_of_empty_columns,
 )
 from lpfuse.threshold import conformal_pvalues
-from lpfuse.threshold.offsets import TAIL
 from lpfuse.views import FilledGaps
 
 FEWEST_ROWS = 10  # in which a column without a value is more than a few gaps; by hand
@@ -287,72 +284,3 @@ def _row(name: str, weight: float | None, weights: Host | None) -> str:
         total = float(abs(weights).sum()) or 1.0
         cells += f"<td>{weight:.4f}</td><td>{100 * weight / total:.1f} %</td>"
     return f"<tr>{cells}</tr>"
-
-
-# ------------------------------------------------------------------- what the threshold promises
-
-Figures = dict[str, Any]
-
-
-LEAST = 1e-9  # what rounding may take from a product that is a whole number
-
-
-def requested_rate(fused: Any) -> Figures:
-    """Return the requested rate of false alarms, and the calibration that holds it.
-
-    Parameters
-    ----------
-    fused : FusedDetector
-        Fitted.
-
-    Returns
-    -------
-    dict
-        ``asked``: the rate; None where the threshold was set by something else. ``of``: of which
-        rows. ``confidence``: the probability with which the rate is kept; None: on average.
-        ``calibration_rows``: n. ``long_run``: ends of the 95 % interval of the share of alarms
-        among ever more of such rows. ``too_few``: None or, where n rows cannot hold the rate, the
-        number that can, and the least rate that n rows can.
-    """
-    n, confidence = len(fused.calibration_), getattr(fused, "confidence", None)
-    found: Figures = {"asked": None, "of": "normal", "confidence": confidence}
-    if fused.contamination is not None:
-        found |= {"asked": float(fused.contamination), "of": "training", "confidence": None}
-    elif fused.threshold == "false-alarms":
-        found["asked"] = float(fused.false_alarm_rate)
-    too_few = None
-    if found["asked"] is not None and np.isneginf(fused.offset_):
-        too_few = _rows_needed(found["asked"], n, found["confidence"])
-    found |= {"calibration_rows": n, "too_few": too_few, "long_run": None}
-    if found["asked"] is not None and too_few is None and n:
-        least, most = threshold_ranks(fused, found)
-        ends = beta.ppf(TAIL, least, n + 1 - least), beta.ppf(1 - TAIL, most, n + 1 - most)
-        found["long_run"] = [float(end) for end in ends]
-    return found
-
-
-def _rows_needed(rate: float, n: int, confidence: float | None) -> Figures:
-    """Compute the rows needed: the lowest of n scores holds rates from 1/(n + 1) on.
-
-    With probability `confidence`: from 1 − (1 − confidence)^(1/n) on, by Beta(1, n).
-    """
-    if confidence is None:
-        return {"needed": ceil(1 / rate - 1 - LEAST), "least_rate": 1 / (n + 1)}
-    least = 1.0 if n == 0 else 1 - (1 - confidence) ** (1 / n)
-    return {"needed": ceil(log(1 - confidence) / log(1 - rate) - LEAST), "least_rate": least}
-
-
-def threshold_ranks(fused: Any, asked: Figures) -> tuple[int, int]:
-    """Between which ranks the threshold lies among the n calibration scores.
-
-    The rule sets the k-th smallest, k = ⌊rate (n + 1)⌋. Fewer scores lie below where some are
-    equal, and where the rate is held with a probability: that lowers the threshold on purpose.
-    """
-    n = asked["calibration_rows"]
-    if asked["of"] == "training":  # halfway between two scores of all rows, not of normal ones
-        k = floor(asked["asked"] * n + LEAST)
-        return max(k, 1), min(k + 1, n)
-    below = int(np.searchsorted(fused.calibration_, fused.offset_)) + 1
-    k = floor(asked["asked"] * (n + 1) + LEAST)
-    most = below if asked["confidence"] is not None else k
-    return max(1, min(k, below)), min(max(1, most), n)

@@ -9,8 +9,8 @@ import numpy as np
 
 from lpfuse._format import per_cent, quote
 from lpfuse._validation.params import counted, listed
-from lpfuse.ensemble.scoring import requested_rate
 from lpfuse.metrics import auc_over_folds
+from lpfuse.threshold.offsets import requested_rate
 
 if TYPE_CHECKING:
     from lpfuse.ensemble.fused import FusedDetector
