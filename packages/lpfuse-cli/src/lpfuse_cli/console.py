@@ -435,7 +435,10 @@ def check_fit_options(
 # ----------------------------------------------------------------------------- errors as sentences
 
 # Parameters of the API, and of commands, that mean the same under two names.
-SYNONYMS = {"random_state": "seed", "n_jobs": "jobs", "trusted": "trust", "high": "direction"}
+SYNONYMS = {
+    "random_state": "seed", "n_jobs": "jobs", "trusted": "trust", "high": "direction",
+    "columns": "kinds",
+}  # fmt: skip
 # What the API says with a method or a value of Python, and the command line otherwise.
 WORDINGS = {
     "FusedDetector.save": "`lpfuse fit`",

@@ -254,7 +254,7 @@ IN_OPTIONS = [
         ["fit", "good.csv", "--label", "state", "--normal", "x", *FIT],
         "nowhere 'x'. Say --normal ok",
     ),
-    (["fit", "text.csv", *FIT], "what the column is: --categories flow, --drop flow"),
+    (["fit", "text.csv", *FIT], "what the column is: --as flow=number takes them as missing"),
     (["fit", "good.csv", "--p", "0.5", *FIT], "Error: --p must be in [1, inf]"),
     (["fit", "good.csv", "--false-alarm-rate", "5", *FIT], "Error: --false-alarm-rate must be"),
     (["fuse", "good.csv", "--label", "state"], "Say --normal "),

@@ -105,7 +105,7 @@ def test_several_units_are_told():
 def test_texts_among_numbers_with_units_are_asked_about():
     with pytest.raises(ValueError, match=r"but for 1 of 60 rows: row 60 holds 'broken'") as told:
         learn([f"{k / 7:.2f} bar" for k in range(59)] + ["broken"])
-    assert "kinds={'a': 'number'}, which takes them as missing" in str(told.value)
+    assert "columns={'a': 'number'} takes them as missing" in str(told.value)
 
 
 # ------------------------------------------------------------------------------------------- dates
@@ -161,7 +161,7 @@ def test_parts_that_do_not_vary_are_left_out():
     assert learn(["12:30", "13:45:10"] * 30).parts == {"a": ["time of day"]}
     made = learn([date(2024, 1, 1) + timedelta(7 * k) for k in range(60)])
     assert made.kinds["a"] == "date"
-    assert "kinds={'a': 'elapsed'}" in made.dropped["a"]
+    assert "columns={'a': 'elapsed'}" in made.dropped["a"]
 
 
 def test_elapsed_time_if_asked_for():
@@ -284,7 +284,7 @@ def test_mistakes_of_all_columns_are_told_at_once():
         "Column 'a' holds numbers, but for 2 of 59 rows: row 58 holds 'off'; column 'b' holds "
         "numbers, but for 1 of 60 rows: row 60 holds 'broken'. "
     )
-    assert "kinds={'a': 'number', 'b': 'number'}" in str(told.value)
+    assert "columns={'a': 'number', 'b': 'number'}" in str(told.value)
     with pytest.raises(ValueError, match=r"line 59 holds 'off'; column 'b' .* line 61 holds"):
         learn_preparation(frame, start=0)
 

@@ -167,7 +167,7 @@ def test_whole_numbers_that_all_differ_are_doubted_but_used():
     made = learn({"the customer": codes, "b": [1.5, 2.0] * 5})
     assert made.columns == made.feature_names == ["the customer", "b"]
     assert made.doubtful == ["the customer"]
-    assert made.notes[-1].endswith("leave it out: drop=['the customer']")
+    assert made.notes[-1].endswith("leave it out: columns={'the customer': 'drop'}")
     assert learn({"customer": codes}, features=["customer"]).doubtful == []
     assert learn({"customer": [*codes, 0]}).doubtful == []
     assert learn({"customer": codes[:9]}).doubtful == []
@@ -230,7 +230,7 @@ def test_texts_among_numbers_are_asked_about():
     ) as e:
         learn(columns)
     assert "'error'. Correct those cells" in str(e.value)
-    assert "categories=['bar'], drop=['bar']" in str(e.value)
+    assert "columns={'bar': 'number'} takes them as missing" in str(e.value)
     assert learn(columns, drop=["bar"]).columns == ["b"]
     assert learn({"bar": ["1", "A"] * 5 + ["A"]}, categories=["bar"]).categories == {
         "bar": ["1", "A"]

@@ -155,7 +155,7 @@ def kind_as_given(column: polars.Series, kind: str, start: int | None) -> Column
             first = first_cell(column, column.is_not_null(), start)
             raise ValueError(
                 f"Column {name} cannot be taken as numbers: {first}. Say what it is: "
-                f"categories=[{name}], drop=[{name}]"
+                f"columns={{{name}: 'category'}} or columns={{{name}: 'drop'}}"
             )
         return ColumnKind(kind, _why_uninformative(values), values, unit)
     order = order_of(column)
@@ -265,7 +265,7 @@ def _why_identifier(numbers: polars.Series) -> str:
     if is_code and len(np.unique(np.diff(values))) == 1:
         return "it numbers the rows"
     if grows := does_grow(values, FEWEST_CODES):
-        kinds = f"kinds={{{quote(numbers.name)}: 'number'}}"
+        kinds = f"columns={{{quote(numbers.name)}: 'number'}}"
         return f"it {grows} from row to row (if it is a measurement, say {kinds})"
     if is_code and FEWEST_CODES <= len(values) > np.ptp(values) / 2:
         return "it numbers the rows, in another order"
@@ -301,11 +301,11 @@ def _refuse_mistakes(mixed: list[ColumnKind], start: int | None) -> None:
              for _, why, column, _ in mixed[:MOST_NAMES]}  # fmt: skip
     told = "; column ".join(f"{name} {mistake}" for name, mistake in found.items())
     more = f"; and {len(mixed) - MOST_NAMES:,} more" if len(mixed) > MOST_NAMES else ""
-    which, kinds = ", ".join(found), ", ".join(f"{name}: 'number'" for name in found)
+    kinds = ", ".join(f"{name}: 'number'" for name in found)
     raise ValueError(
         f"Column {told}{more}. Correct those cells, leave them empty where the value is missing, "
-        f"or say what the column is: categories=[{which}], drop=[{which}], or kinds={{{kinds}}}, "
-        "which takes them as missing"
+        f"or say what the column is: columns={{{kinds}}} takes them as missing; 'category' and "
+        "'drop' are other kinds"
     )
 
 
@@ -674,7 +674,7 @@ class TablePreparation:
         found += [f"Dropped: {quote(name)}, {why}." for name, why in self.dropped.items()]
         found += [
             f"Doubtful: {quote(name)} holds another whole number in every row. If it only names "
-            f"the rows, leave it out: drop=[{quote(name)}]"
+            f"the rows, leave it out: columns={{{quote(name)}: 'drop'}}"
             for name in self.doubtful
         ]
         return found
@@ -856,7 +856,7 @@ def _count_from_first_date(made: TablePreparation) -> None:
         made.dropped[name] = (
             "nothing recurs in its dates: a time of day must vary over "
             f"{CYCLES} days at least, a day of the week over {CYCLES} weeks (if what counts is how "
-            f"long ago it was, say kinds={{{quote(name)}: 'elapsed'}})"
+            f"long ago it was, say columns={{{quote(name)}: 'elapsed'}})"
         )
 
 
