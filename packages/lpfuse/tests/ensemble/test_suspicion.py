@@ -177,7 +177,7 @@ def test_contamination_is_the_share_by_answers_with_chances():
 def test_chances_that_cannot_be():
     fused = FusedDetector(POOL)
     for chances, words in [
-        (np.zeros(100), "chances must lie above 0"),
+        (np.zeros(100), "chances must lie between"),
         (np.full(100, 1.5), "be 1 at most, got 1.5"),
         (np.full(99, 0.5), r"chances must hold one number for each row"),
     ]:
