@@ -178,7 +178,7 @@ def test_chances_that_cannot_be():
     fused = FusedDetector(POOL)
     for chances, words in [
         (np.zeros(100), "chances must lie between"),
-        (np.full(100, 1.5), "be 1 at most, got 1.5"),
+        (np.full(100, 1.5), "and 1, got 1.5"),
         (np.full(99, 0.5), r"chances must hold one number for each row"),
     ]:
         with pytest.raises(ValueError, match=words):
