@@ -21,7 +21,7 @@ TESTS_OF_OLDEST = (
     "lpfuse/tests/optim", "lpfuse/tests/fusion", "lpfuse/tests/test_compiled.py",
     "lpfuse/tests/test_scaling.py", "lpfuse/tests/test_threshold.py",
     "lpfuse/tests/test_metrics.py", "lpfuse/tests/test_io.py",
-    "lpfuse/tests/ensemble/test_fused.py", "lpfuse/tests/frames/test_model.py",
+    "lpfuse/tests/ensemble/test_fused.py", "lpfuse/tests/frames/test_one_door.py",
     "lpfuse-cli/tests/report/test_card.py", "lpfuse-cli/tests/commands/test_cli.py",
 )  # fmt: skip
 TOOLS = Path(__file__).parent

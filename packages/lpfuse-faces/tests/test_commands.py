@@ -408,7 +408,7 @@ def unfit_models(trained, tmp_path):
         (["--sheet", "{where}/nowhere/s.png"], "There is no folder"),
         (["--sheet", "{where}/s.png", "{clips}/c23/genuine"], "--sheet shows one video, and"),
         (["--sheets", "{where}/file"], "is there, and is no folder"),
-        (["-o", "{where}/scores.xlsx"], "Tables are written as"),
+        (["-o", "{where}/scores.ods"], "Tables are written as"),
         (["-o", "{clips}/clips.csv", "{clips}/clips.csv"], "is read, so it cannot be written"),
         (["--weights", "alexnet"], "NAME=PATH"),
     ],

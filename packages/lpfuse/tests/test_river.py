@@ -115,7 +115,7 @@ def test_columns_are_known_by_name(fused):
     x = {"c": 2.0, "unused": 9.0, "a": 0.5, "b": -1.0}
     assert by_name.score_one(x) == pytest.approx(plain.score_one(named([0.5, -1.0, 2.0])))
     by_name.learn_one(x, False)
-    np.testing.assert_array_equal(by_name._normal[0], [0.5, -1.0, 2.0])
+    assert by_name._normal[0] == {"a": 0.5, "b": -1.0, "c": 2.0}
     with pytest.raises(ValueError, match=r"lacks .*'b'"):
         by_name.score_one({"a": 1.0, "c": 2.0})
     with pytest.raises(ValueError, match="5 features"):

@@ -452,7 +452,8 @@ _ARGUMENT = re.compile(
     # name= and a text, a list of texts, a column and its kind, a placeholder in capitals, a number
     # (infinity is a call), or nothing
     rf"|(?<![\w-])([a-z]\w*)=({_TEXT}|\[(?:{_TEXT})(?:, (?:{_TEXT}))*\]"
-    rf"|\{{(?:{_TEXT}): (?:{_TEXT})\}}|[A-Z]+\b|[\d.]+\b|float\((?:{_TEXT})\)|)"
+    rf"|\{{(?:{_TEXT}): (?:{_TEXT})(?:, (?:{_TEXT}): (?:{_TEXT}))*\}}"
+    rf"|[A-Z]+\b|[\d.]+\b|float\((?:{_TEXT})\)|)"
 )
 _SUBJECT = re.compile(r"(?:^|(?<=[.:] ))([a-z]\w*)(?= must )")  # "p must be …", as checks write
 

@@ -40,12 +40,11 @@ def test_a_table_becomes_a_model_and_everything_is_said(train, tmp_path):
     assert shown == {name: f"{weight:.3f}" for name, weight in weights.items()}
     assert list(shown) == sorted(weights, key=weights.get, reverse=True)
     assert rows[-1][0] == "fusion"
-    proof, auc, threshold = end.splitlines()
+    rows, weights, auc, threshold = end.splitlines()
     normal = pumps(100)["state"].to_list().count("ok")
-    assert proof.startswith("Weights proven within 1e-")
-    assert proof.endswith(
-        f"(p = 4), learnt from {normal} normal rows and {100 - normal} anomalies."
-    )
+    known = f"{normal} known to be normal and {100 - normal} known anomalies"
+    assert rows == f"Learnt from 100 rows: {known}."
+    assert weights.startswith("The weights were learnt from these rows, proven within 1e-")
     assert "had seen" in auc
     assert threshold.startswith(
         f"A score below {fused.offset_:.4g} is an anomaly; about 5 % of all normal rows will be "
@@ -130,10 +129,10 @@ def test_every_option_arrives(train, tmp_path, monkeypatch):
     )  # fmt: skip
     assert (answer.exit_code, answer.stderr) == (2, "Error: stop.\n")
     assert callable(asked.pop("show_notes"))
-    assert asked.pop("start") == 0
     assert asked == {
         "label": "state",
-        "normal": "ok",
+        "normal": ["ok"],
+        "anomaly": None,
         "detectors": ["gmm", "lof"],
         "p": "1.5",
         "false_alarm_rate": 0.1,

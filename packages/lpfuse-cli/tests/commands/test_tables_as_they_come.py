@@ -168,7 +168,7 @@ def test_a_sample_and_a_spreadsheet(tmp_path):
     assert "has no sheet 'x'. It has 'Sheet'." in answer.stderr
 
 
-def test_words_for_gaps_and_mistakes_are_told_by_line(tmp_path):
+def test_words_for_gaps_and_mistakes_are_told_by_row(tmp_path):
     train, lines = tmp_path / "train.csv", ["bar,flow,state"]
     lines += [f"{k * k % 61}.5,{k * k % 59}.5,{'ok' if k % 9 else 'bad'}" for k in range(60)]
     train.write_text("\n".join([*lines, "n/a,-,ok", "--,3.5,ok"]))
@@ -177,7 +177,7 @@ def test_words_for_gaps_and_mistakes_are_told_by_line(tmp_path):
     run("score", tmp_path / "m", train, "-o", tmp_path / "s.csv")
     train.write_text("\n".join([*lines, "off,-,ok", "3,much,ok"]))
     answer = run("fit", train, *FIT, "-o", tmp_path / "n", code=2)
-    assert "line 62 holds 'off'; column 'flow' holds numbers" in answer.stderr
-    assert "line 63 holds 'much'" in answer.stderr
+    assert "row 62 holds 'off'; column 'flow' holds numbers" in answer.stderr
+    assert "row 63 holds 'much'" in answer.stderr
     train.write_text("\n".join([lines[0], ",,", *lines[1:], "off,-,ok"]))  # a line is left out
-    assert "row 61 holds 'off'" in run("fit", train, *FIT, "-o", tmp_path / "n", code=2).stderr
+    assert "row 63 holds 'off'" in run("fit", train, *FIT, "-o", tmp_path / "n", code=2).stderr

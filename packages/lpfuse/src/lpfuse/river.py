@@ -20,6 +20,7 @@ from lpfuse._arrays.operations import Host
 from lpfuse._format import quote
 from lpfuse._validation.params import check_count
 from lpfuse.ensemble.components import default_fusion
+from lpfuse.frames.cells import polars_module
 from lpfuse.scaling import TwoSidedMinMax
 from lpfuse.threshold import calibration_promise
 
@@ -146,9 +147,9 @@ class RiverFused(_OptionallySupervised):
             self._n_since_fit = 0
             fused.recalibrate(self._table(list(self._normal)))
 
-    def _row(self, x: Mapping[Any, Any]) -> Host:
+    def _row(self, x: Mapping[Any, Any]) -> Any:
         """Return the features in the order of the fit; in the given order if it had no names."""
-        names = getattr(self.fused, "feature_names_in_", None)
+        names, made = getattr(self.fused, "feature_names_in_", None), self.fused.preparation_
         if names is None:
             d = self.fused.n_features_in_
             if len(x) != d:
@@ -157,16 +158,20 @@ class RiverFused(_OptionallySupervised):
                     "features in the same order, or fit the detector to a data frame."
                 )
             return np.array(list(x.values()), dtype=np.float64)
-        missing = [name for name in names if name not in x]
+        missing = [name for name in (names if made is None else made.columns) if name not in x]
         if missing:
             raise ValueError(
                 f"A row lacks {quote(missing)}. Pass every column that the detector was fitted to, "
                 "with float('nan') for missing values."
             )
+        if made is not None:
+            return {name: x[name] for name in made.names if name in x}
         return np.array([x[name] for name in names], dtype=np.float64)
 
-    def _table(self, rows: list[Host]) -> Any:
+    def _table(self, rows: list[Any]) -> Any:
         """Return rows as a table; a data frame if the detector was fitted to one."""
+        if isinstance(rows[0], dict):
+            return polars_module().DataFrame(rows, infer_schema_length=None)
         kept = self.fused.rows_
         if kept.names is None:
             return np.stack(rows)

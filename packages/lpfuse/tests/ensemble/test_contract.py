@@ -186,7 +186,7 @@ def test_parameters_are_stored_untouched_until_fit():
         assert FusedDetector(**{parameter: nonsense}).get_params()[parameter] is nonsense
         changed = FusedDetector().set_params(**{parameter: nonsense})
         assert changed.get_params(deep=False)[parameter] is nonsense
-    for nonsense in ([SVDD()], [("a",)], {"a": SVDD()}, "papers"):
+    for nonsense in ([("a",)], {"a": SVDD()}, "papers"):
         assert FusedDetector(nonsense).set_params(cv=3).get_params()["detectors"] is nonsense
         with pytest.raises(ValueError, match="detectors must be"):
             FusedDetector(nonsense).fit(X)

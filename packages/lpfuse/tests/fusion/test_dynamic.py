@@ -460,7 +460,7 @@ def test_impossible_parameters_are_refused(parameters, words):
 @cases(
     "arguments, words",
     [
-        ({"y": [0, 1, 1]}, "np.where"),
+        ({"y": [0, 1, 1]}, "Choose one of"),
         ({"sample_weight": [1, 1]}, "one number for each row"),
         ({"y": [1, -1, -1], "sample_weight": [0, 1, 1]}, "zero for every normal row"),
         ({"X": [[1.0], [2.0]]}, "expected 3 rows, got 2"),

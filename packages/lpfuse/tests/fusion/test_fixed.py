@@ -129,7 +129,7 @@ def test_an_unknown_rule_is_refused_with_those_that_exist():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"y": [0, 1]}, "np.where"),
+        ({"y": [0, 1]}, "Choose one of"),
         ({"sample_weight": [-1, 1]}, "not negative"),
     ],
 )

@@ -546,7 +546,7 @@ def test_a_refused_fit_leaves_no_trace(fusion, words):
 @cases(
     "arguments, words",
     [
-        ({"y": [0, 1]}, "np.where"),
+        ({"y": [0, 1]}, "Choose one of"),
         ({"y": [-1, -1]}, "only −1"),
         ({"sample_weight": [-1, 1]}, "not negative"),
     ],

@@ -311,7 +311,7 @@ def test_arrays_of_other_libraries_are_taken(kind, labelled):
 @cases(
     "arguments, words",
     [
-        ({"y": [0, 1, 1]}, "np.where"),
+        ({"y": [0, 1, 1]}, "Choose one of"),
         ({"y": [-1, -1, -1]}, "only −1"),
         ({"y": [1, -1]}, r"expected shape \(3,\)"),
         ({"sample_weight": [-1, 1, 1]}, "not negative"),

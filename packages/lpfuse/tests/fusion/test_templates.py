@@ -211,7 +211,7 @@ def test_names_are_remembered_and_arrays_stay_in_their_library(labelled, rule):
     "settings, arguments, words",
     [
         ({"false_alarm_rate": 1.5}, {}, "false_alarm_rate must be a finite number at least 0"),
-        ({}, {"y": [0, 1]}, "np.where"),
+        ({}, {"y": [0, 1]}, "Choose one of"),
         ({}, {"y": [-1, -1]}, "only −1"),
         ({}, {"sample_weight": [-1, 1]}, "not negative"),
     ],

@@ -353,7 +353,7 @@ class Watch:
         position = facts.get("position")
         if position is not None:
             self.monitor = self._checked_monitor(monitor)
-            self.keep = self.model.check_kept(facts["keep"], facts["keep"])
+            self.keep = check_kept(self.model, facts["keep"], facts["keep"])
             self.tally, self.drift = Tally.from_state(facts["tally"]), facts.get("drift")
             self.places = Places(facts["places"])
             self.resumed, self._position = True, position

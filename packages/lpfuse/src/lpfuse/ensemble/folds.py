@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._validation.params import check_chances, check_row_names, is_count, read_labels
-from lpfuse._validation.tables import check_table, is_frame
+from lpfuse._validation.tables import check_table, is_frame, to_known_frame
 from lpfuse.ensemble.copies import without_copies
 from lpfuse.ensemble.rows import (
     Index,
@@ -144,7 +144,7 @@ def prepare_rows(
             y, how = None if found is None else found.values, {"zero": 0}
         X, y = draw_from_blocks(X, y, groups, kind, subsample, random)
     features, preparation = X, None
-    if is_frame(X) or hasattr(X, "schema"):  # of Arrow
+    if is_frame(to_known_frame(X)):
         features, preparation = prepare_frame(X, columns)
     table = check_table(features)
     if isinstance(table, np.ndarray) and preparation is None and groups is None:
