@@ -65,7 +65,7 @@ def test_scores_and_decisions_are_those_of_the_detector(fused):
 
 def test_row_at_the_threshold_is_normal_without_score_not(fused):
     class At(BaseEstimator):
-        rows_, n_features_in_ = fused.rows_, 3
+        rows_, preparation_, n_features_in_ = fused.rows_, None, 3
 
         def __init__(self, decision):
             self.decision = decision
