@@ -115,7 +115,7 @@ def test_ten_rows_answered_by_keyboard_exported_and_taught(visit, written, tmp_p
     assert found.undecided == 2
     told = lpfuse("teach", written / "plain.lpfuse", answers, "-o", tmp_path / "better.lpfuse")
     assert told.startswith("8 answers: 5 normal, 3 anomalies; left out, for nobody knows: 2.")
-    assert load(tmp_path / "better.lpfuse").fused.audit_answers().summary() in told
+    assert load(tmp_path / "better.lpfuse").audit_answers().summary() in told
 
 
 def test_every_cell_comes_back_through_the_browser(visit, written, tmp_path):

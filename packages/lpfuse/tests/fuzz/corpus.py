@@ -1,6 +1,7 @@
 """Honest models: together they hold every class that a file may hold, in few attributes each."""
 
 import warnings
+from copy import deepcopy
 from functools import partial
 from inspect import signature
 
@@ -43,6 +44,7 @@ from lpfuse import (
     lp_path,
 )
 from lpfuse.adapters import ClassifierExpert, PyODDetector, ScoreColumn, ScoreFunction
+from lpfuse.ensemble.fused import TableModel
 from lpfuse.fusion import (
     BestSingle,
     CosineSimilarity,
@@ -200,7 +202,10 @@ def ours():
     yield "WatchState", WatchState('{"version": 1}', _monitor_of_drift())
     frame = pumps(40).drop("serial", "when")
     labels = np.where(frame["state"] == "ok", 1, -1)
-    yield "TableModel", FusedDetector(["gmm", "kpca"]).fit(frame.drop("state"), labels)
+    fitted = FusedDetector(["gmm", "kpca"]).fit(frame.drop("state"), labels)
+    yield "FusedTable", fitted
+    made = deepcopy(fitted).preparation_  # as files of earlier versions hold it
+    yield "TableModel", TableModel(made, deepcopy(fitted), "state", "ok", list(made.notes))
 
 
 def _monitor_of_drift():

@@ -154,7 +154,7 @@ def main(limit, seconds, kinds):
     with open("done.jsonl", "a") as done:
         for base, expected in zip(bases, before, strict=True):
             honest = f"honest: {expected}", partial(shutil.copy, base)
-            by_commands = base.stem in ("TableModel", "FusedDetector", "Careless")
+            by_commands = base.stem in ("TableModel", "FusedTable", "FusedDetector", "Careless")
             cases = itertools.chain([honest], forgeries(ModelFile(base), limit, by_commands, kinds))
             for k, (words, plant) in enumerate(cases):
                 if (base.name, k) <= (last, int(number)):
