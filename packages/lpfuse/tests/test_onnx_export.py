@@ -664,3 +664,12 @@ def test_without_the_extra_it_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "onnx.helper", None)
     with pytest.raises(ImportError, match=r'pip install "lpfuse\[onnx\]"'):
         to_onnx(SVDD().fit(SCALED[0]))
+
+
+def test_a_detector_of_a_data_frame_is_exported_from_its_features():
+    kinds = np.where(np.arange(len(X)) % 3, "axial", "radial")
+    frame = pd.DataFrame({"bar": X[:, 0], "flow": X[:, 1], "kind": kinds})
+    estimator = FusedDetector(["gmm", "kpca"], random_state=0).fit(frame)
+    rows = estimator.preparation_.rows_of(frame)
+    found = run(to_onnx(estimator), rows)["scores"]
+    np.testing.assert_allclose(np.ravel(found), estimator.score_samples(frame), rtol=1e-9)

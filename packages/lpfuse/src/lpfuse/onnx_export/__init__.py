@@ -195,6 +195,8 @@ def _steps(pipeline: Pipeline) -> list[Any]:
 
 def _columns(estimator: Any) -> int:
     first = _steps(estimator)[0] if type(estimator) is Pipeline else estimator
+    if isinstance(first, FusedDetector) and first.preparation_ is not None:
+        return len(first.preparation_.features)  # the graph begins behind the preparation
     return int(first.n_features_in_)
 
 
