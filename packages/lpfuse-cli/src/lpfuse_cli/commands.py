@@ -713,6 +713,7 @@ def teach(
     from lpfuse._validation.params import counted
     from lpfuse_cli.report.questions import read_answers, read_labelled
     from lpfuse_cli.scoring import load_detector, model_errors, rows_of
+    from lpfuse_cli.tables import numbered_errors
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_writable(out, [model, answers])
@@ -726,7 +727,7 @@ def teach(
             else read_labelled(loaded, answers, label, normal, anomaly, told)
         )
         before = _weights(loaded)
-        with model_errors(model, "taught"):
+        with model_errors(model, "taught"), numbered_errors(lambda: found.numbers):
             loaded.teach(rows_of(loaded, found.rows), found.y, chances=found.chances)
             # Labels from elsewhere alone say nothing of rows that nobody looked at.
             asked = bool((found.chances == found.chances).any())
@@ -805,7 +806,7 @@ def recalibrate(
     from lpfuse._format import per_cent
     from lpfuse.threshold import calibration_promise
     from lpfuse_cli.scoring import load_detector, model_errors, normal_rows
-    from lpfuse_cli.tables import read_table
+    from lpfuse_cli.tables import numbered_errors, read_table
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_writable(out, [model, data])
@@ -814,8 +815,10 @@ def recalibrate(
         loaded = load_detector(model, trust or (), secret, "Recalibrating")
         told = table.format()
         made = loaded.preparation_
-        frame = read_table(data, format=told if made is None else told | made.format)
-        with model_errors(model, "recalibrated"):
+        numbers: list[int] = []
+        known = told if made is None else told | made.format
+        frame = read_table(data, format=known, numbers=numbers)
+        with model_errors(model, "recalibrated"), numbered_errors(lambda: numbers):
             rows = normal_rows(loaded, frame)
             before = _flagged(loaded, rows)
             loaded.recalibrate(rows)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from io import StringIO
 from itertools import islice
@@ -862,19 +863,31 @@ def describe_numbers(numbers: Sequence[int] | None) -> str:
     return "have the numbers of a spreadsheet, where the header is row 1"
 
 
+# How errors of the library name rows, and the number that its first row has there.
+NAMED_ROWS = ((r"\brow [\d,]+ holds", 1), (r"\brows \d+ and \d+ are equal", 0))
+
+
 @contextmanager
 def numbered_errors(numbers: Callable[[], Sequence[int] | Host]) -> Iterator[None]:
-    """Name rows in errors by their numbers in the file; the library counts them from 1."""
+    """Name rows in errors by their numbers in the file, not by their places in the frame."""
 
-    def numbered(match: re.Match[str]) -> str:
-        at, known = int(match[1].replace(",", "")) - 1, numbers()
-        return f"row {known[at]:,} holds" if at < len(known) else match[0]
+    def numbered(match: re.Match[str], first: int) -> str:
+        known = numbers()
+
+        def of_file(place: re.Match[str]) -> str:
+            at = int(place[0].replace(",", "")) - first
+            return f"{known[at]:,}" if at < len(known) else place[0]
+
+        return re.sub(r"[\d,]+", of_file, match[0])
 
     try:
         yield
     except ValueError as error:
         if len(error.args) == 1 and isinstance(error.args[0], str):
-            error.args = (re.sub(r"\brow ([\d,]+) holds", numbered, error.args[0]),)
+            text = error.args[0]
+            for named, first in NAMED_ROWS:
+                text = re.sub(named, partial(numbered, first=first), text)
+            error.args = (text,)
         raise
 
 

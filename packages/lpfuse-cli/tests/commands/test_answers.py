@@ -245,6 +245,12 @@ def twice(table):
     return pl.concat([table.with_columns(answer=pl.lit("normal")), other])
 
 
+def below_the_undecided(table):
+    """Two rows that nobody knows of, then one with a wrong cell."""
+    unknown = table[:2].with_columns(answer=pl.lit("don't know"))
+    return pl.concat([unknown, first_to("flow", "much")(table[2:])])
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -256,8 +262,10 @@ def twice(table):
         (first_to("chance", "0"), "a chance must lie between 1e-18 and 1"),
         (first_to("chance", "2"), "a chance must lie between 1e-18 and 1"),
         (first_to("chance", "1e-320"), "a chance must lie between 1e-18 and 1"),
-        (first_to("answer", "maybe"), "row 1 holds 'maybe'"),
-        (first_to("flow", "much"), "Column 'flow' must hold numbers; row 1 holds 'much'"),
+        (first_to("answer", "maybe"), "row 2 holds 'maybe'"),
+        (first_to("flow", "much"), "Column 'flow' must hold numbers; row 2 holds 'much'"),
+        (below_the_undecided, "Column 'flow' must hold numbers; row 4 holds 'much'"),
+        (twice, "rows 2 and 12 are equal, but one is called normal"),
         (twice, 'Decide, or answer "don\'t know".'),
     ],
 )
@@ -313,6 +321,19 @@ def test_a_labelled_table_teaches_without_chances(stored, labelled, words):
     assert "30 rows without a label." in answer.stdout
     assert "No row was asked about with a known chance: there is no audit." in answer.stdout
     assert load("better.lpfuse").weights_.tolist() != load(path).weights_.tolist()
+
+
+@pytest.mark.parametrize(("suffix", "row"), [("csv", 7), ("parquet", 6)])
+def test_a_wrong_cell_of_a_labelled_table_is_named_by_its_row(stored, tmp_path, suffix, row):
+    """Rows without a label and a column of texts stand before it."""
+    texts = pumps(9, seed=5).drop_nulls("flow").with_columns(pl.col("flow").cast(pl.String))
+    at = pl.int_range(pl.len())
+    state = pl.when(at > 2).then("state")
+    flow = pl.when(at == 5).then(pl.lit("much")).otherwise("flow")
+    path = write(texts.with_columns(state=state, flow=flow), tmp_path / f"texts.{suffix}")
+    answer = lpfuse("teach", stored / "table.lpfuse", path, "-o", "b.lpfuse", *LABEL)
+    assert answer.exit_code == 2
+    assert f"Column 'flow' must hold numbers; row {row} holds 'much'" in answer.stderr
 
 
 def test_arrays_and_anomalies_alone_teach(stored):

@@ -18,6 +18,12 @@ def pumps(n, seed, shift=0.0):
     return pl.DataFrame({"bar": bar, "flow": flow, "state": np.repeat("ok", n)})
 
 
+def wrong_cell(place):
+    rows = pumps(50, 3).with_columns(pl.col("flow").cast(pl.String))
+    rows[place, "flow"] = "much"
+    return rows
+
+
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
     """A model, normal rows that came later, and rows to score."""
@@ -85,6 +91,7 @@ def test_a_bare_detector():
         (pumps(10, 3), "10 rows cannot promise 5 %"),
         (pumps(50, 3).with_columns(state=pl.lit("broken")), "needs normal rows, got none among 50"),
         (pumps(50, 3).drop("flow"), "flow"),
+        (wrong_cell(40), "Column 'flow' must hold numbers; row 42 holds 'much'"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_written(rows, told, tmp_path):

@@ -139,16 +139,16 @@ def test_words_as_a_spreadsheet_may_have_left_them():
     [
         ("row,a\n1,2\n", "lacks 'answer', 'chance': expected the file that the page"),
         ("row,answer,a\n1,normal,2\n", "lacks 'chance'"),
-        ("answer,chance,a\nyes,1,2\n", "'normal', 'anomaly' or \"don't know\"; row 1 holds 'yes'"),
+        ("answer,chance,a\nyes,1,2\n", "'normal', 'anomaly' or \"don't know\"; row 2 holds 'yes'"),
         (
             "answer,chance,a\nnormal,0,2\n",
-            "a chance must lie between 1e-18 and 1; row 1 holds",
+            "a chance must lie between 1e-18 and 1; row 2 holds",
         ),
-        ("answer,chance,a\nnormal,1.5,2\n", "1e-18 and 1; row 1 holds '1.5'"),
+        ("answer,chance,a\nnormal,1.5,2\n", "1e-18 and 1; row 2 holds '1.5'"),
         ("answer,chance,a\nnormal,-0.5,2\n", "between 1e-18"),
-        ("answer,chance,a\nnormal,1e-320,2\n", "row 1 holds '1e-320'"),
+        ("answer,chance,a\nnormal,1e-320,2\n", "row 2 holds '1e-320'"),
         ("answer,chance,a,'a'\nnormal,1,2,3\n", "answers.csv: two columns are called 'a'. Export"),
-        ("answer,chance,a\nnormal,half,2\n", "must hold numbers; row 1 holds 'half'"),
+        ("answer,chance,a\nnormal,half,2\n", "must hold numbers; row 2 holds 'half'"),
         ("answer,chance,a\ndon't know,1,2\n", r"says of no row .* \(1 row without an answer\)"),
         ("answer,chance,a\n", r"\(0 rows without an answer\)"),
         ("", "could not be read"),
@@ -157,6 +157,11 @@ def test_words_as_a_spreadsheet_may_have_left_them():
 def test_a_file_that_is_none_is_refused_in_a_sentence(content, words):
     with pytest.raises(ValueError, match=words):
         read_back(content)
+
+
+def test_a_line_without_a_value_counts_in_the_number_of_a_row():
+    with pytest.warns(UserWarning, match="1 line"), pytest.raises(ValueError, match="row 4 holds"):
+        read_back("answer,chance,a\n,,\nnormal,1,2\nyes,1,2\n")
 
 
 def test_escapes_of_no_text_stay_as_they_are():

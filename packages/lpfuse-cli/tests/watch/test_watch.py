@@ -614,6 +614,9 @@ def test_reference_replaces_training_rows(model, tmp_path):
     assert watch(*files, tmp_path / "b.csv", **ONCE, **usual).drift is None
     with pytest.raises(ValueError, match="another reference"):
         watch(*files, tmp_path / "b.csv", **ONCE)
+    (tmp_path / "wrong.csv").write_text("bar,flow,kind\n2.5,7.5,a\n2.5,much,a\n")
+    with pytest.raises(ValueError, match="row 3 holds 'much'"):  # as a spreadsheet counts
+        watch(*files, tmp_path / "c.csv", **ONCE, reference=tmp_path / "wrong.csv")
 
 
 def test_missing_kafka_client_names_the_extra(model, tmp_path, monkeypatch):

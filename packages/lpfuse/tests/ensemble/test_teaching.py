@@ -246,6 +246,7 @@ def state(fused):
     ("rows", "answers", "chances", "words"),
     [
         (X[[0, 1, 0]], [1, 1, -1], None, "rows 0 and 2 are equal, but one is called normal"),
+        (X[[3, 0, 1, 0]], [0, 1, 1, -1], None, "rows 1 and 3 are equal"),
         (X[:3], [0, 0, 0], None, "y has no answer: all are 0"),
         (X[:3], [1, 1, -1], [0.5, 0.0, 0.5], "chances must lie between .* got 0 in row 1"),
         (X[:3], [1, 1, -1], [0.5, 1.2, 0.5], "got 1.2 in row 1"),

@@ -40,7 +40,7 @@ from lpfuse.frames.cells import (
 from lpfuse_cli.report.measures import rounded
 from lpfuse_cli.report.page import rendered, write_page
 from lpfuse_cli.scoring import cells_of, rows_of
-from lpfuse_cli.tables import FORMULA, MISSING, describe_numbers, read_table
+from lpfuse_cli.tables import FORMULA, MISSING, describe_numbers, numbered_errors, read_table
 
 if TYPE_CHECKING:
     import polars
@@ -154,6 +154,8 @@ class Answers:
         How many rows more there were, with "don't know" or nothing for an answer.
     note : str
         Which labels of a table were taken as what; empty for the file of the page.
+    numbers : sequence of n ints
+        Of the rows in the file, see `read_table`.
     """
 
     rows: polars.DataFrame
@@ -161,6 +163,7 @@ class Answers:
     chances: Host
     undecided: int
     note: str = ""
+    numbers: Sequence[int] = ()
 
 
 def _format_of(path: str | Path) -> TableFormat:
@@ -192,7 +195,15 @@ def read_answers(path: str | Path, format: TableFormat = OPEN) -> Answers:
     >>> answers.rows.rows(), answers.y, answers.undecided
     ([('2.5',)], array([1.]), 1)
     """
-    pl, table = polars_module(), read_table(path, format=format | _format_of(path))
+    numbers: list[int] = []
+    table = read_table(path, format=format | _format_of(path), numbers=numbers)
+    with numbered_errors(lambda: numbers):
+        return _answers_in(path, table, np.array(numbers))
+
+
+def _answers_in(path: str | Path, table: polars.DataFrame, numbers: Host) -> Answers:
+    """Take the answers from the table of a file."""
+    pl = polars_module()
     name = "Standard input" if str(path) == "-" else plain(Path(path).name)
     lacking = [column for column in ("answer", "chance") if column not in table.columns]
     if lacking:
@@ -224,7 +235,10 @@ def read_answers(path: str | Path, format: TableFormat = OPEN) -> Answers:
             f"{name}: two columns are called {quote(twice[0])}. Export the answers again."
         )
     rows = rows.with_columns(texts).rename(names)
-    return Answers(rows.filter(decided), y[decided], chances[decided], int((~decided).sum()))
+    return Answers(
+        rows.filter(decided), y[decided], chances[decided], int((~decided).sum()),
+        numbers=numbers[decided].tolist(),
+    )  # fmt: skip
 
 
 def read_labelled(
@@ -252,7 +266,9 @@ def read_labelled(
         How the table is written.
     """
     made = model.preparation_
-    table = read_table(path, format=format if made is None else format | made.format)
+    numbers: list[int] = []
+    known = format if made is None else format | made.format
+    table = read_table(path, format=known, numbers=numbers)
     (label,) = check_names([label], table.columns)
     column = table[label]
     for word in (*(normal or ()), *(anomaly or ())):
@@ -273,7 +289,10 @@ def read_labelled(
         )
     y, note = labels.values[decided], describe_labels(column, labels)
     rows = table.drop(label).filter(decided)
-    return Answers(rows, y, np.full(len(y), np.nan), int((~decided).sum()), note)
+    unknown = np.full(len(y), np.nan)
+    return Answers(
+        rows, y, unknown, int((~decided).sum()), note, np.array(numbers)[decided].tolist()
+    )
 
 
 def _meanings(name: str, column: polars.Series) -> Host:

@@ -28,7 +28,7 @@ from lpfuse.frames import TableFormat
 from lpfuse.frames.cells import OPEN
 from lpfuse.monitor import DriftMonitor, DriftStatus, StreamCounts
 from lpfuse_cli.scoring import check_kept, cores, load_model, rows_of
-from lpfuse_cli.tables import how_prepared, read_table
+from lpfuse_cli.tables import how_prepared, numbered_errors, read_table
 from lpfuse_cli.watch.batches import MAX_RECORD, Batch
 from lpfuse_cli.watch.judge import ROW, Clock, Judged, Places, Progress, Tally, judge
 from lpfuse_cli.watch.page import write_status
@@ -258,11 +258,13 @@ def _prepare(model: str, source: str, out: str, settings: WatchSettings) -> Watc
     )  # fmt: skip
     if output.path.exists() and Path(opened.name).exists() and output.path.samefile(opened.name):
         raise ValueError("The output is the source. Use another output.")
-    reference = None
-    if settings.reference is not None:
-        reference = rows_of(loaded, read_table(Path(settings.reference), format=format))
+    reference, numbers = None, list[int]()
     monitor = DriftMonitor(level=settings.drift_level)
-    monitor.fit(loaded, reference)
+    with numbered_errors(lambda: numbers):
+        if settings.reference is not None:
+            table = read_table(Path(settings.reference), format=format, numbers=numbers)
+            reference = rows_of(loaded, table)
+        monitor.fit(loaded, reference)
     return Watch(
         loaded,
         Path(model).name,

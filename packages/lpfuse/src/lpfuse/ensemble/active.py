@@ -285,7 +285,8 @@ def relearn(
     numbers : ndarray of shape (m, d)
         The answered rows.
     answers, asked : ndarrays of shape (m,)
-        ±1, and the chances with which the rows were asked about; NaN for labels from elsewhere.
+        ±1, 0 where nobody knows, and the chances with which the rows were asked about; NaN for
+        labels from elsewhere.
     strategy, rule : Strategy, ThresholdRule
         As in a fit.
     cv, n_jobs, random_state
@@ -334,8 +335,10 @@ def _with_answers(
     known, chances = (column.copy() for column in known_answers(result))
     rounds, width = result.rounds.astype(np.intp), len(pool.one_class)
     end, n = len(known) - aside.n_split, len(known)
+    decided = np.flatnonzero(answers)
+    numbers, answers, asked = numbers[decided], answers[decided], asked[decided]
     _, first, copy_of = np.unique(row_keys(numbers), return_index=True, return_inverse=True)
-    check_contradictions(answers, copy_of.ravel())
+    check_contradictions(answers, copy_of.ravel(), decided)
     numbers, answers, asked = numbers[first], answers[first], asked[first]
     new = np.flatnonzero(find_rows(values, numbers) < 0)
     scores = [result.out_of_fold.scores[:end, :width], aside.scores[:, :width]]

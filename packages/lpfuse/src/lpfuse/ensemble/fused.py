@@ -910,10 +910,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             raise ValueError(
                 "y has no answer: all are 0, don't know. Pass +1 (normal) or -1 (anomaly)."
             )
-        decided = answers != 0
         result = active.relearn(
-            self.result_, numbers[decided], answers[decided], asked[decided],
-            self._strategy(self.preparation_), self._rule(),
+            self.result_, numbers, answers, asked, self._strategy(self.preparation_), self._rule(),
             cv=self.cv, n_jobs=self.n_jobs, random_state=self.random_state,
         )  # fmt: skip
         self.result_ = replace(result, preparation=self.preparation_)

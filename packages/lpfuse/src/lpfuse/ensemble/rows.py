@@ -577,14 +577,14 @@ def warn_of_training_rows(stored: StoredRows, table: Table) -> None:
         )
 
 
-def check_contradictions(answers: Host, copy_of: NDArray[np.intp]) -> None:
-    """Refuse answers that differ for equal rows; `copy_of` numbers the rows that differ."""
+def check_contradictions(answers: Host, copy_of: NDArray[np.intp], places: Index) -> None:
+    """Refuse answers that differ for equal rows, which have one number in `copy_of`."""
     low, high = (np.full(int(np.max(copy_of)) + 1, side * np.inf) for side in (1, -1))
     np.minimum.at(low, copy_of, answers)
     np.maximum.at(high, copy_of, answers)
     torn = np.flatnonzero(low < high)
     if len(torn):
-        rows = np.flatnonzero(np.asarray(copy_of) == torn[0])[:2].tolist()
+        rows = places[np.asarray(copy_of) == torn[0]]
         raise ValueError(
             f"Answers contradict each other: rows {rows[0]} and {rows[1]} are equal, but one is "
             f"called normal and the other an anomaly ({len(torn)} such rows). Decide, or answer 0."
