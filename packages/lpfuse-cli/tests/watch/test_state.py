@@ -16,20 +16,22 @@ import lpfuse
 from helpers.streams import rows
 from lpfuse.monitor import DriftMonitor
 from lpfuse_cli.watch import watch
-from lpfuse_cli.watch.judge import BUCKETS, Bucket, Places, Tally
+from lpfuse_cli.watch.judge import BUCKETS, Bucket, History, Places, Tally
 from lpfuse_cli.watch.state import StateFolder, WatchState, fits
 
 SMALL = {"batch_rows": 7, "batch_seconds": 0, "once": True, "jobs": 1}
 
 
 def test_history_of_counts_stays_small():
-    tally = Tally()
+    tally, history = Tally(), History()
     for second in range(5 * BUCKETS):
-        tally._add_bucket(Bucket(float(second), rows=1, evidence=second / 100))
-    assert len(tally.buckets) <= BUCKETS
-    assert tally.width == 8.0
-    assert sum(each.rows for each in tally.buckets) == 5 * BUCKETS
-    assert max(each.evidence for each in tally.buckets) == (5 * BUCKETS - 1) / 100
+        history.add(Bucket(float(second), rows=1, evidence=second / 100, time=2.0 * second))
+    assert len(history.buckets) <= BUCKETS
+    assert history.width == 8.0
+    assert sum(each.rows for each in history.buckets) == 5 * BUCKETS
+    assert max(each.evidence for each in history.buckets) == (5 * BUCKETS - 1) / 100
+    assert history.buckets[0].time == 14.0
+    tally.by_clock = tally.by_row = history
     again = Tally.from_state(json.loads(json.dumps(tally.state())))
     assert again == tally
 

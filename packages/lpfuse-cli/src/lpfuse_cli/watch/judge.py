@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -14,7 +14,15 @@ from lpfuse._arrays.operations import Host
 from lpfuse._format import fixed, plain, quote
 from lpfuse._validation.params import counted
 from lpfuse.ensemble import FusedDetector
-from lpfuse.frames.cells import NO_DATE, ORDERS, days_of, is_text, polars_module, read_moments
+from lpfuse.frames.cells import (
+    ELAPSED,
+    NO_DATE,
+    ORDERS,
+    days_of,
+    is_text,
+    polars_module,
+    read_moments,
+)
 from lpfuse.monitor import DriftStatus
 from lpfuse_cli.scoring import judge_frame
 from lpfuse_cli.tables import how_prepared
@@ -37,11 +45,13 @@ if TYPE_CHECKING:
 
 ROW = "row"  # the column of the output with the place in the stream
 NUMBER = "number"  # as the order of a time column: seconds, or any growing numbers
+ANY_ORDER = (NUMBER, *ORDERS, NO_DATE)
 
 # All chosen by hand:
 READ_SHARE = 0.5  # of the first rows that an order must read to be chosen
-BUCKETS = 240  # of the history; beyond, neighbours are merged
-FIRST_WIDTH = 1.0  # seconds of a bucket
+SEARCHED = 1_000  # rows in which the column of their times is looked for
+MOST_BACK = 0.1  # of the steps between rows may go back in time where a chart follows a column
+BUCKETS = 240  # of a history; beyond, neighbours are merged
 LATEST = 20_000  # p-values of which about half are in the histogram of the latest ones
 BINS = 20
 SHOWN = 20  # alarms and notes that are stored in full
@@ -68,6 +78,10 @@ class Judged:
         Of the rows that hold a value, for the drift monitor.
     prepared : object
         The rows as `prepare` of the output returned them.
+    times : polars.DataFrame or None
+        Columns of the rows in `table` that may tell when they were.
+    evidence : list of (int, float)
+        The strongest evidence of drift after rows of the stream, as a decimal logarithm.
     """
 
     batch: Batch
@@ -77,6 +91,8 @@ class Judged:
     X: Host | None = None
     verdicts: Verdicts | None = None
     prepared: Any = None
+    times: polars.DataFrame | None = None
+    evidence: Sequence[tuple[int, float]] = ()
 
     def some_rows(self, most: int) -> tuple[Host, Verdicts]:
         """Return features and verdicts of `most` rows at most, evenly spaced."""
@@ -97,6 +113,7 @@ def judge(
     batch: Batch,
     keep: list[str],
     prepare: Callable[[polars.DataFrame], Any],
+    times: Sequence[str] = (),
 ) -> Judged:
     """Score the rows of a batch, and note those that cannot be scored.
 
@@ -110,6 +127,8 @@ def judge(
         Columns to copy before the scores; empty where rows lack them.
     prepare : callable
         Converts rows of the output to what its `add` takes.
+    times : sequence of str
+        Columns that may tell when rows were.
     """
     rows = batch.load()
     notes = [*batch.notes, *rows.notes]
@@ -132,7 +151,8 @@ def judge(
     nothing = np.isnan(X).all(axis=1)
     if nothing.any():
         X, verdicts = _select_rows(X, verdicts, ~nothing)
-    return Judged(batch, table, notes, remarks, X, verdicts, prepare(table))
+    there = rows.frame.select(name for name in times if name in rows.frame.columns)
+    return Judged(batch, table, notes, remarks, X, verdicts, prepare(table), there)
 
 
 def _drop_if_columns_lack(model: FusedDetector, rows: Rows, notes: list[Note]) -> Rows:
@@ -243,15 +263,75 @@ class Clock:
 
     def _times(self, column: polars.Series) -> Host:
         """Convert times to growing numbers; NaN where they cannot be read."""
-        if self.order is None:
-            for order in (NUMBER, *ORDERS, NO_DATE):
-                found = _read_times(column, order)
-                if np.isfinite(found).mean() > READ_SHARE:
-                    self.order = order
-                    break
+        self.order = self.order or _order_of(column, ANY_ORDER)
         return (
             np.full(len(column), np.nan) if self.order is None else _read_times(column, self.order)
         )
+
+
+class RowTimes:
+    """Find and read the column that tells when rows were, for charts.
+
+    It is `column`, if given; else the first column of dates of the model, or that is kept, in whose
+    order the first rows come: a date of birth tells nothing of the time of a row.
+
+    Parameters
+    ----------
+    model : FusedDetector
+        The fitted model, which knows columns of dates.
+    column : str, optional
+        Of times, dates or growing numbers.
+
+    Attributes
+    ----------
+    found : tuple of (str, str) or None
+        The column, and how its times are written; None until rows tell.
+    """
+
+    def __init__(self, model: FusedDetector, column: str | None = None) -> None:
+        made, self.is_given = how_prepared(model), column is not None
+        dates = [name for name, kind in made.kinds.items() if kind in ("date", ELAPSED)]
+        orders = {name: made.orders.get(name) for name in dates}
+        self.orders: dict[str, Sequence[str]] = (
+            {column: ANY_ORDER} if column is not None
+            else {name: [order] if order else ORDERS for name, order in orders.items()}
+        )  # fmt: skip
+        self.found: tuple[str, str] | None = None
+
+    def columns(self, keep: Sequence[str]) -> list[str]:
+        """Return the columns to look at."""
+        return list(self.orders) if self.is_given else [*dict.fromkeys([*self.orders, *keep])]
+
+    def read(self, frame: polars.DataFrame, places: Any) -> list[float | None]:
+        """Return the times of some rows as `Clock` has them; None where they cannot be read."""
+        if self.found is None:
+            self.found = self._find(frame.head(SEARCHED))
+        name, order = self.found or ("", NUMBER)
+        if name not in frame.columns:
+            return [None] * len(places)
+        times = _read_times(frame[name][places], order)
+        return [float(time) if np.isfinite(time) else None for time in times]
+
+    def _find(self, frame: polars.DataFrame) -> tuple[str, str] | None:
+        for column in frame:
+            order = _order_of(column, self.orders.get(column.name, ORDERS))
+            if order is None or (order == NO_DATE and not self.is_given):
+                continue
+            times = _read_times(column, order)
+            steps = np.diff(times[np.isfinite(times)])
+            if self.is_given or not len(steps) or np.mean(steps < 0) <= MOST_BACK:
+                return column.name, order
+        return None
+
+
+def _order_of(column: polars.Series, orders: Sequence[str]) -> str | None:
+    """Return the first order that reads most of the times; None where none does."""
+    if column.dtype == polars_module().Time:
+        return NO_DATE if NO_DATE in orders else None
+    for order in orders:
+        if np.isfinite(_read_times(column, order)).mean() > READ_SHARE:
+            return order
+    return None
 
 
 def _read_times(column: polars.Series, order: str) -> Host:
@@ -270,16 +350,18 @@ def _read_times(column: polars.Series, order: str) -> Host:
 
 @dataclass
 class Bucket:
-    """Counts of some seconds.
+    """Counts of some seconds, or of some rows.
 
     Attributes
     ----------
     start : float
-        Seconds since 1970.
+        Seconds since 1970, or the number of rows before.
     rows, judged, alarms, noted : int
         Rows that came, were scored, were called anomalies, could not be scored.
     evidence : float
         The strongest evidence of drift, as a decimal logarithm.
+    time : float or None
+        Of its last row, as `RowTimes` reads it; None where that is not known.
     """
 
     start: float
@@ -288,6 +370,7 @@ class Bucket:
     alarms: int = 0
     noted: int = 0
     evidence: float = -np.inf
+    time: float | None = None
 
     def add(self, other: Bucket) -> None:
         """Add a later one."""
@@ -296,6 +379,51 @@ class Bucket:
         self.alarms += other.alarms
         self.noted += other.noted
         self.evidence = max(self.evidence, other.evidence)
+        self.time = self.time if other.time is None else other.time
+
+
+@dataclass
+class History:
+    """Counts in buckets of equal width, which doubles where there would be too many.
+
+    Attributes
+    ----------
+    buckets : list of Bucket
+        In their order; those without rows are left out.
+    width : float
+        In seconds or rows.
+    """
+
+    buckets: list[Bucket] = field(default_factory=list)
+    width: float = 1.0
+
+    def add(self, here: Bucket) -> None:
+        """Add the counts of a moment, or of a row, none earlier than the last."""
+        here.start -= here.start % self.width
+        if self.buckets and self.buckets[-1].start >= here.start:  # or the system clock went back
+            self.buckets[-1].add(here)
+        else:
+            self.buckets.append(here)
+        while len(self.buckets) > BUCKETS:
+            self.widen()
+
+    def widen(self) -> None:
+        """Double the width."""
+        self.width *= 2
+        merged: list[Bucket] = []
+        for each in self.buckets:
+            each.start -= each.start % self.width
+            if merged and merged[-1].start == each.start:
+                merged[-1].add(each)
+            else:
+                merged.append(each)
+        self.buckets = merged
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Restore from its fields, as JSON values."""
+        numbers = [each | {"evidence": float(each["evidence"])} for each in state["buckets"]]
+        return cls([Bucket(**each) for each in numbers], state["width"])
 
 
 @dataclass
@@ -344,6 +472,9 @@ class Tally:
         The latest ones, in full.
     pvalues, latest : list
         Counts of p-values in equal bins: of all, and of the latest rows.
+    by_clock, by_row : History
+        Counts over time, as rows were judged, and over the rows; None in the state of a version
+        that did not count these.
     starts : int
         Number of starts.
     """
@@ -357,11 +488,11 @@ class Tally:
     last_alarms: list[dict[str, Any]] = field(default_factory=list)
     pvalues: list[float] = field(default_factory=lambda: [0.0] * BINS)
     latest: list[float] = field(default_factory=lambda: [0.0] * BINS)
-    buckets: list[Bucket] = field(default_factory=list)
-    width: float = FIRST_WIDTH
+    by_clock: History = field(default_factory=History)
+    by_row: History | None = field(default_factory=History)
     starts: int = 0
 
-    def add(self, judged: Judged, status: DriftStatus, now: float) -> Bucket:
+    def add(self, judged: Judged, status: DriftStatus, now: float, times: RowTimes) -> Bucket:
         """Add a batch; return its counts."""
         n_rows = judged.batch.last - self.rows
         here = Bucket(now, rows=n_rows, noted=len(judged.notes))
@@ -380,8 +511,45 @@ class Tally:
             here.evidence = max(status.evidence.values())
         self.judged += here.judged
         self.alarms += here.alarms
-        self._add_bucket(replace(here))
+        self.by_clock.add(replace(here))
+        if self.by_row is not None and n_rows:
+            self._add_by_row(self.by_row, judged, here, times)
         return here
+
+    def _add_by_row(self, history: History, judged: Judged, whole: Bucket, times: RowTimes) -> None:
+        """Add the rows of a batch, each to its bucket; `whole` has the evidence after them."""
+        end = judged.batch.last
+        first = end - whole.rows  # rows are counted from 0 here
+        while end / history.width > BUCKETS:
+            history.widen()
+        ends = np.arange(first // history.width, (end - 1) // history.width + 2) * history.width
+        ends = np.clip(ends, first, end)
+
+        def place(numbers: Any) -> Any:
+            rows = np.clip(np.array(numbers, dtype=np.int64) - 1, first, end - 1)
+            return np.searchsorted(ends, rows, side="right") - 1
+
+        found = [
+            Bucket(float(start), rows=int(n))
+            for start, n in zip(ends[:-1], np.diff(ends), strict=True)
+        ]
+        for note in judged.notes:
+            found[place(note.row)].noted += 1
+        for row, evidence in [*judged.evidence, (end, whole.evidence)]:
+            here = found[place(row)]
+            here.evidence = max(here.evidence, evidence)
+        if judged.table is not None and judged.table.height:
+            assert judged.times is not None
+            of = place(judged.table[ROW])
+            odd = (judged.table["decision"] < 0).fill_null(False).to_numpy()
+            places, lasts = np.unique(of[::-1], return_index=True)
+            read = times.read(judged.times, len(of) - 1 - lasts)
+            judged_rows, alarms = np.bincount(of), np.bincount(of, odd)
+            for at, moment in zip(places.tolist(), read, strict=True):
+                found[at].judged, found[at].alarms = int(judged_rows[at]), int(alarms[at])
+                found[at].time = moment
+        for each in found:
+            history.add(each)
 
     def _add_alarms(self, judged: Judged, now: float) -> int:
         assert judged.table is not None
@@ -404,23 +572,6 @@ class Tally:
             latest = latest * (LATEST / 2 / latest.sum())
         self.latest = latest.tolist()
 
-    def _add_bucket(self, here: Bucket) -> None:
-        here.start -= here.start % self.width
-        if self.buckets and self.buckets[-1].start >= here.start:  # or the system clock went back
-            self.buckets[-1].add(here)
-        else:
-            self.buckets.append(here)
-        while len(self.buckets) > BUCKETS:
-            self.width *= 2
-            merged: list[Bucket] = []
-            for each in self.buckets:
-                each.start -= each.start % self.width
-                if merged and merged[-1].start == each.start:
-                    merged[-1].add(each)
-                else:
-                    merged.append(each)
-            self.buckets = merged
-
     @property
     def noted(self) -> int:
         """Number of notes."""
@@ -428,15 +579,16 @@ class Tally:
 
     def state(self) -> dict[str, Any]:
         """Return all fields, as JSON values and infinities."""
-        return asdict(self)
+        state = asdict(self)
+        return state | state.pop("by_clock")  # as they were called when there was no other
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Restore from `state()`."""
-        buckets = [
-            Bucket(**each | {"evidence": float(each["evidence"])}) for each in state["buckets"]
-        ]
-        return cls(**state | {"buckets": buckets})
+        others = {name: state[name] for name in state.keys() - {"buckets", "width", "by_row"}}
+        by_row = state.get("by_row")
+        by_row = None if by_row is None else History.from_state(by_row)
+        return cls(**others, by_clock=History.from_state(state), by_row=by_row)
 
 
 @dataclass

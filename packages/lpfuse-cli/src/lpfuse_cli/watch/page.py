@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from math import floor, isfinite, log10
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from lpfuse._arrays.operations import Host
 from lpfuse._files import as_json
-from lpfuse._format import fixed, number, percent
+from lpfuse._format import fixed, number, percent, quote
+from lpfuse.frames.cells import NO_DATE
 from lpfuse_cli.report.page import rendered, write_page
 from lpfuse_cli.watch.batches import MAX_NOTE
-from lpfuse_cli.watch.judge import Bucket, Tally
+from lpfuse_cli.watch.judge import MOST_BACK, NUMBER, Bucket, History, Tally
 
 if TYPE_CHECKING:
     from lpfuse_cli.watch.run import Watch
@@ -21,6 +27,10 @@ if TYPE_CHECKING:
 Figures = dict[str, Any]
 MOST_STREAMS = 15  # whose evidence the page shows; chosen by hand
 MOST_TICKS = 4
+FEWEST = 10  # points of a line by the clock; of fewer, rows are the axis; chosen by hand
+ENOUGH = 50  # rows for a share; chosen by hand
+ROOM = 0.04  # of the height of a chart, left free above its line and below numbers below 0
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # since 1970, of the years 1 to 9999
 TALLEST = 3  # times the threshold of drift, up to which evidence is drawn
 SUREST = 99  # the power of ten from which a figure says no more
 ENDS = {
@@ -66,8 +76,8 @@ def status_of(watch: Watch, now: float) -> Figures:
         "remarks": tally.remarks,
         "pvalues": tally.pvalues,
         "latest": tally.latest,
-        "width": tally.width,
-        "buckets": [vars(bucket) for bucket in tally.buckets],
+        "width": tally.by_clock.width,
+        "buckets": [vars(bucket) for bucket in tally.by_clock.buckets],
     }
 
 
@@ -105,6 +115,7 @@ def write_status(path: Path, watch: Watch, seconds: float) -> None:
     """
     now = time()
     status = as_json(status_of(watch, now), infinite=False)
+    axis = axis_of(watch.tally, watch.times.found)
     write_page(
         rendered(
             "watch.html",
@@ -114,11 +125,11 @@ def write_status(path: Path, watch: Watch, seconds: float) -> None:
             refresh=max(1, round(seconds)) if status["running"] else None,
             headline=_headline(status),
             tiles=_tiles(status),
-            charts=_charts(watch.tally, status, now),
+            charts=_charts(axis, status),
+            axis=axis,
             histogram=_histogram(status),
             alarm_columns=_alarm_columns(status["last_alarms"]),
             moment=_moment,
-            of_time="time, UTC",
             figure=number,
             power=_power,
             shown=_shown,
@@ -137,13 +148,14 @@ def _tiles(status: Figures) -> list[tuple[str, str, str]]:
     share = status["alarms"] / status["judged"] if status["judged"] else None
     promised = status["promised"]
     noted = sum(status["notes"].values())
+    late = f"{status['rate']:,.0f} a second of late"
     asked = f"{percent(share, 2)} of rows judged"
     if promised is not None:
         asked += f"; {percent(promised)} of normal rows were promised"
     most = max((each["evidence"] for each in status["streams"]), default=None)
     return [
-        ("rows", f"{status['rows']:,}", f"{status['rate']:,.0f} a second of late"),
-        ("alarms", f"{status['alarms']:,}", asked),
+        ("rows", f"{status['rows']:,}", late if status["running"] else "in all"),
+        ("alarms", f"{status['alarms']:,}", asked.replace(" %", "\u00a0%")),
         ("evidence of drift", _power(most), f"drift is declared from {_power(status['line'])} on"),
         ("not judged", f"{noted:,}", "notes, see below" if noted else "every row could be read"),
     ]
@@ -158,54 +170,155 @@ def _power(evidence: float | None) -> str:
 # ----------------------------------------------------------------------------------------- figures
 
 
-def _charts(tally: Tally, status: Figures, now: float) -> list[Figures]:
-    """Draw three lines over time, as paths in a square of 100 by 100."""
-    buckets, width = tally.buckets, tally.width
-    if not buckets:
+class Axis(NamedTuple):
+    """What charts are drawn along: time as rows tell it, rows, or time as they were judged.
+
+    Attributes
+    ----------
+    title, label, point : str
+        Over what, what the axis says, and what a point of a chart is.
+    buckets : list of n Bucket
+        What is drawn.
+    xs : list of n floats
+        Where, in percent.
+    joined : list of n bool
+        Whether a line leads to each from the one before.
+    ticks : list of (float, str)
+        Where, in percent, and what they say.
+    seconds : float
+        Of a bucket; 0 where buckets are of rows.
+    """
+
+    title: str
+    label: str
+    point: str
+    buckets: list[Bucket]
+    xs: list[float]
+    joined: list[bool]
+    ticks: list[tuple[float, str]]
+    seconds: float = 0.0
+
+
+def axis_of(tally: Tally, times: Sequence[str] | None) -> Axis:
+    """Choose the axis: a column of times, where rows come in its order, says most.
+
+    Rows that were judged within seconds, as those of a file are, would be a dot by the clock: the
+    row is the axis until the clock has a line of `FEWEST` points.
+
+    Parameters
+    ----------
+    tally : Tally
+        Counts of the stream.
+    times : (str, str) or None
+        As `RowTimes` found them.
+    """
+    clock = tally.by_clock
+    joined = [False] + [b.start - a.start <= 3 * clock.width for a, b in pairwise(clock.buckets)]
+    if tally.by_row is not None and len(tally.by_row.buckets) > 1:
+        by_row = _drawn(tally.by_row)
+        rows = f"{by_row.width:,.0f} rows" if by_row.width > 1 else "one row"
+        shown = rows, by_row.buckets
+        if times is not None:
+            name, order = times
+            moments = _in_order(by_row.buckets, is_date=order != NUMBER)
+            if moments is not None:
+                xs, ticks, when = _over(moments, order)
+                label = f"time of the rows, column {quote(name)}{when}"
+                return Axis("Over time", label, *shown, xs, [True] * len(xs), ticks)
+        if sum(joined) < FEWEST:
+            xs = [min(100.0, 100 * (b.start + by_row.width) / tally.rows) for b in by_row.buckets]
+            ticks = [(100 * at / tally.rows, f"{at:,.0f}") for at in _ticks(0.0, tally.rows)]
+            return Axis("Over the rows", "row of the stream", *shown, xs, [True] * len(xs), ticks)
+    start = clock.buckets[0].start if clock.buckets else 0.0
+    end = clock.buckets[-1].start + clock.width if clock.buckets else 1.0
+    xs = [100 * (b.start + clock.width / 2 - start) / (end - start) for b in clock.buckets]
+    label, point = "time at which rows were judged, UTC", f"{number(clock.width)} s"
+    ticks = _time_ticks(start, end)
+    return Axis("Over time", label, point, clock.buckets, xs, joined, ticks, clock.width)
+
+
+def _drawn(history: History) -> History:
+    """Return a copy with enough rows for a share in each bucket, where there are many buckets."""
+    found = History([replace(each) for each in history.buckets], history.width)
+    while found.width < ENOUGH and len(found.buckets) > 4 * FEWEST:
+        found.widen()
+    return found
+
+
+def _in_order(buckets: list[Bucket], is_date: bool) -> Host | None:
+    """Return growing times of buckets; None where too many are unknown or step back.
+
+    The median of three in a row drops times of a clock that was wrong for a moment.
+    """
+    times = np.array([np.nan if each.time is None else each.time for each in buckets])
+    known = (times > FIRST_DAY) & (times < LAST_DAY) if is_date else np.isfinite(times)
+    if known.mean() < 1 - MOST_BACK:
+        return None
+    places = np.arange(len(times))
+    times = np.interp(places, places[known], times[known])
+    middle = times.copy()
+    middle[1:-1] = np.median([times[:-2], times[1:-1], times[2:]], axis=0)
+    found: Host = np.maximum.accumulate(middle)
+    torn = np.mean(found != times) > MOST_BACK
+    return None if torn or found[0] == found[-1] else found
+
+
+def _over(times: Host, order: str) -> tuple[list[float], list[tuple[float, str]], str]:
+    """Return places in percent, ticks, and the dates in words, of growing times."""
+    start, end = float(times[0]), float(times[-1])
+    xs = (100 * (times - start) / (end - start)).tolist()
+    if order == NUMBER:
+        inside = [at for at in _ticks(start, end) if at <= end]
+        ticks = [(100 * (at - start) / (end - start), f"{at:,.15g}") for at in inside]
+        return xs, ticks, ""
+    days = list(dict.fromkeys(f"{_utc(86_400 * day):%d %B %Y}" for day in (start, end)))
+    when = "" if order == NO_DATE else f", {' to '.join(days)}"
+    return xs, _time_ticks(86_400 * start, 86_400 * end), when
+
+
+def _charts(axis: Axis, status: Figures) -> list[Figures]:
+    """Draw lines along an axis, as paths in a square of 100 by 100."""
+    if not axis.buckets:
         return []
-    start = buckets[0].start
-    end = max(buckets[-1].start + width, start + width)
-    xs = _time_ticks(start, end)
 
     def chart(
         title: str, words: str, value: Callable[[Bucket], float | None], line: float | None,
         low: float, text: Callable[[float], str], line_words: str = "",
     ) -> Figures:  # fmt: skip
-        found = [value(bucket) for bucket in buckets]
+        found = [value(bucket) for bucket in axis.buckets]
         known = [each for each in found if each is not None]
         tops = [*known, line * 1.25 if line else low + 1e-9]
-        low = min([low, *known])
+        bottom = min([low, *known])
         high = max([*tops, low + 1e-9])
-        ticks = _ticks(low, high)
-        high = max(high, ticks[-1])
+        ticks = _ticks(bottom, high)
+        high, room = max(high, ticks[-1]), ROOM * (high - bottom)
+        low, high = bottom - room * (bottom < low), high + room
 
         def y(each: float) -> float:
             return 100 - 100 * (each - low) / (high - low)
 
-        path, pen = [], False
-        for place, (bucket, each) in enumerate(zip(buckets, found, strict=True)):
-            gap = place and bucket.start - buckets[place - 1].start > 3 * width
-            if each is None or gap:
-                pen = False
+        lines: list[list[str]] = []
+        pen = False
+        for x, each, joined in zip(axis.xs, found, axis.joined, strict=True):
+            pen = pen and joined
             if each is not None:
-                x = 100 * (bucket.start + width / 2 - start) / (end - start)
-                path.append(f"{'L' if pen else 'M'}{x:.2f} {y(each):.2f}")
-                if not pen:
-                    path.append("h0.01")  # so that a single point is visible
+                lines += [] if pen else [[]]
+                lines[-1].append(f"{x:.2f} {y(each):.2f}")
                 pen = True
         return {
             "title": title,
             "words": words,
-            "path": "".join(path),
+            "path": "".join(f"M{'L'.join(each)}" for each in lines if len(each) > 1),
+            "points": "".join(f"M{each[0]}h0.01" for each in lines if len(each) == 1),
             "line": None if line is None else f"M0 {y(line):.2f}H100",
             "line_words": line_words,
-            "xs": xs,
+            "xs": axis.ticks,
             "ys": [(100 - y(tick), text(tick)) for tick in ticks],
             "latest": text(known[-1]) if known else "nothing",
         }
 
     promised, most = status["promised"], TALLEST * status["line"]
-    return [
+    charts = [
         chart(
             "Evidence of drift", "the strongest of all streams, as a power of ten",
             lambda b: min(b.evidence, most) if isfinite(b.evidence) else None, status["line"], 0.0,
@@ -216,11 +329,32 @@ def _charts(tally: Tally, status: Figures, now: float) -> list[Figures]:
             lambda b: b.alarms / b.judged if b.judged else None, promised, 0.0,
             percent, "promised for normal rows",
         ),
-        chart(
-            "Rows", "a second, those included that could not be judged",
-            lambda b: b.rows / width, None, 0.0, lambda v: f"{v:,.0f}" if v >= 10 else number(v),
-        ),
     ]  # fmt: skip
+    if axis.seconds:
+        charts.append(chart(
+            "Rows", "a second, those included that could not be judged",
+            lambda b: b.rows / axis.seconds, None, 0.0,
+            lambda v: f"{v:,.0f}" if v >= 10 else number(v),
+        ))  # fmt: skip
+    elif status["notes"]:
+        charts.append(chart(
+            "Notes", "as a share of the rows that came, see below",
+            lambda b: b.noted / b.rows, None, 0.0, percent,
+        ))  # fmt: skip
+    return charts
+
+
+def _time_ticks(start: float, end: float) -> list[tuple[float, str]]:
+    long, days = end - start > 100 * 86_400, end - start > 86_400
+    pattern = "%d %b %H:%M" if days else "%H:%M:%S" if end - start < 600 else "%H:%M"
+    pattern = "%d %b %Y" if long else pattern
+    return [
+        (100 * share, f"{_utc(start + share * (end - start)):{pattern}}") for share in (0, 0.5, 1)
+    ]
+
+
+def _utc(seconds: float) -> datetime:
+    return datetime.fromtimestamp(round(seconds), UTC)
 
 
 def _histogram(status: Figures) -> Figures | None:
@@ -259,15 +393,6 @@ def _ticks(low: float, high: float) -> list[float]:
     first = -floor(-low / step + 1e-9)
     count = floor(high / step + 1e-9) - first + 1
     return [(first + k) * step for k in range(max(1, count))]
-
-
-def _time_ticks(start: float, end: float) -> list[tuple[float, str]]:
-    days = end - start > 86_400
-    pattern = "%d %b %H:%M" if days else "%H:%M:%S" if end - start < 600 else "%H:%M"
-    return [
-        (100 * share, f"{datetime.fromtimestamp(start + share * (end - start), UTC):{pattern}}")
-        for share in (0, 0.5, 1)
-    ]
 
 
 def _moment(seconds: float) -> str:

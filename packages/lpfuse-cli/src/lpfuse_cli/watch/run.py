@@ -12,12 +12,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+from math import ceil, inf
 from os import PathLike
 from pathlib import Path
 from time import monotonic, sleep, time
 from typing import Any
+
+import numpy as np
 
 from lpfuse._arrays.operations import one_blas_thread
 from lpfuse._files import as_json, check_writable
@@ -30,7 +34,7 @@ from lpfuse.monitor import DriftMonitor, DriftStatus, StreamCounts
 from lpfuse_cli.scoring import check_kept, cores, load_model, rows_of
 from lpfuse_cli.tables import how_prepared, numbered_errors, read_table
 from lpfuse_cli.watch.batches import MAX_RECORD, Batch
-from lpfuse_cli.watch.judge import ROW, Clock, Judged, Places, Progress, Tally, judge
+from lpfuse_cli.watch.judge import ROW, Clock, Judged, Places, Progress, RowTimes, Tally, judge
 from lpfuse_cli.watch.page import write_status
 from lpfuse_cli.watch.sources import GrowingFile, Source, StandardInput, make_source
 from lpfuse_cli.watch.state import (
@@ -48,6 +52,7 @@ from lpfuse_cli.watch.state import (
 MIN_PAUSE, MAX_PAUSE = 0.02, 0.5  # seconds between two looks at an idle source, growing
 RATE_SECONDS = 30.0  # over which rows per second are counted
 DRIFT_ROWS = 2_000  # of a batch at most that are compared for drift, evenly spaced
+TRACED = 20  # points of the evidence of drift by rows, where batches are many rows: each takes 1 ms
 COMMITS, PAGES, PARTS = 2, 5, 60  # times `batch_seconds`: between states, pages, Parquet files
 COMMAND_SECONDS = 600.0  # after which the command for drift is ended
 COMMAND_PATIENCE = 10.0  # seconds for which the end of a watch waits for it
@@ -63,7 +68,9 @@ class WatchSettings:
     Parameters
     ----------
     page : path-like, optional
-        An HTML page with the status, rewritten every five `batch_seconds`.
+        An HTML page with the status, rewritten every five `batch_seconds`. Its charts are drawn
+        over the time that rows tell (`time_column`, or a column of dates of the model or `keep`),
+        else over rows or the clock.
     keep : sequence of str
         Columns of the rows to copy before the scores.
     time_column : str, optional
@@ -340,6 +347,7 @@ class Watch:
     def __post_init__(self) -> None:
         column = self.settings.time_column
         self.clock = None if column is None else Clock(column)
+        self.times = RowTimes(self.model, column)
         self.done_files = AppendedFile(self.state.path / "files.jsonl")
         self.jobs = self.settings.jobs or cores()
 
@@ -358,6 +366,7 @@ class Watch:
             self.keep = check_kept(self.model, facts["keep"], facts["keep"])
             self.tally, self.drift = Tally.from_state(facts["tally"]), facts.get("drift")
             self.places = Places(facts["places"])
+            self.times.found = facts.get("times")
             self.resumed, self._position = True, position
             if self.clock is not None and position.get("clock"):
                 self.clock.restore(position["clock"])
@@ -398,6 +407,7 @@ class Watch:
             "tally": self.tally.state(),
             "places": self.places.pairs,
             "drift": self.drift,
+            "times": self.times.found,
         }
         self.state.write(self.identity, facts, self.monitor)
         self.output.publish()
@@ -506,7 +516,8 @@ class Watch:
             yield self._update_monitor(*waiting.popleft().result())
 
     def _judge(self, batch: Batch) -> Scored:
-        judged = judge(self.model, batch, self.keep, self.output.prepare)
+        times = self.times.columns(self.keep)
+        judged = judge(self.model, batch, self.keep, self.output.prepare, times)
         # Where scores have no reference yet, the main thread makes one of the first of them.
         counts = self._counts(judged) if self.monitor.scores_ is not None else None
         return judged, counts
@@ -519,10 +530,28 @@ class Watch:
 
     def _update_monitor(self, judged: Judged, counts: StreamCounts | None) -> Judged:
         counts = self._counts(judged) if counts is None else counts
-        if counts is not None:
-            self.monitor.update_counts(counts)
-            self.places.add(self.monitor.n_rows_, judged.batch.last)
-        return judged
+        if counts is None:
+            return judged
+        within = self._evidence_within(counts, judged.batch.last)
+        self.monitor.update_counts(counts)
+        self.places.add(self.monitor.n_rows_, judged.batch.last)
+        return replace(judged, evidence=[(self.places.row(n), value) for n, value in within])
+
+    def _evidence_within(self, counts: StreamCounts, last: int) -> list[tuple[int, float]]:
+        """Return the strongest evidence of drift after some rows of the monitor in a batch.
+
+        Only for a batch that is many points of the chart by rows, and by a copy of the monitor: it
+        judges a batch as a whole.
+        """
+        history, found = self.tally.by_row, list[tuple[int, float]]()
+        if history is not None:
+            points = (last - self.tally.rows) / max(history.width, last / TRACED)
+            ends = np.linspace(0, len(counts.rows), 1 + min(len(counts.rows), ceil(points)))
+            trial = copy(self.monitor)
+            for start, end in pairwise(ends.astype(int)[:-1].tolist()):
+                evidence = trial.update_counts(_some_blocks(counts, start, end)).evidence
+                found.append((trial.n_rows_, max(evidence.values(), default=-inf)))
+        return found
 
     @property
     def status(self) -> DriftStatus:
@@ -539,7 +568,7 @@ class Watch:
             self._position, self._uncommitted = judged.batch.position, True
             self._count_pace(judged.batch.last)
             status, now = self.status, time()
-            here = self.tally.add(judged, status, now)
+            here = self.tally.add(judged, status, now, self.times)
             if self.settings.on_batch is not None:
                 self.settings.on_batch(Progress(now, here, self.tally, status))
             if status.alarm and self.drift is None:
@@ -598,6 +627,17 @@ class Watch:
             return 0.0
         (start, before), (_, after) = self._pace[0], self._pace[-1]
         return (after - before) / max(monotonic() - start, 1e-3)
+
+
+def _some_blocks(counts: StreamCounts, start: int, end: int) -> StreamCounts:
+    """Return the counts of some consecutive blocks."""
+    first, last = int(counts.rows[:start].sum()), int(counts.rows[:end].sum())
+    return StreamCounts(
+        counts.rows[start:end],
+        None if counts.columns is None else counts.columns[start:end],
+        None if counts.scores is None else counts.scores[start:end],
+        None if counts.waiting is None else counts.waiting[first:last],
+    )
 
 
 class Command:

@@ -22,10 +22,10 @@ from uuid import uuid4
 
 from lpfuse._files import ANY, WriteError, as_json, check_writable, saved_as
 from lpfuse._format import quote
-from lpfuse.frames.cells import NO_DATE, ORDERS, polars_module
+from lpfuse.frames.cells import polars_module
 from lpfuse.io import load, save
 from lpfuse_cli.tables import PART_ROWS, without_formulas
-from lpfuse_cli.watch.judge import BINS, NUMBER, ROW
+from lpfuse_cli.watch.judge import ANY_ORDER, BINS, ROW
 
 if TYPE_CHECKING:
     import polars
@@ -83,21 +83,29 @@ def _is_temporary(name: Any) -> bool:
     return isinstance(name, str) and bool(re.fullmatch(r"\.[0-9a-f]{32}\.tmp", name))
 
 
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) < 1e300
+
+
+def _is_width(value: Any) -> bool:
+    return fits(value, float) and bool(value >= 1)
+
+
 COUNTS = dict.fromkeys(("rows", "judged", "alarms"), int)
-BUCKET = COUNTS | {"start": float, "noted": int, "evidence": (float, one_of("inf", "-inf"))}
-TALLY = COUNTS | {
+BUCKET = COUNTS | {
+    "start": float, "noted": int, "evidence": (float, one_of("inf", "-inf")),
+    "time": (None, _is_time),
+}  # fmt: skip
+HISTORY = {"buckets": [BUCKET], "width": _is_width}
+TALLY = COUNTS | HISTORY | {
     "notes": {str: int}, "remarks": {str: int}, "last_notes": list, "last_alarms": list,
-    "pvalues": [float] * BINS, "latest": [float] * BINS, "buckets": [BUCKET],
-    "width": lambda seconds: fits(seconds, float) and seconds >= 1, "starts": int,
+    "pvalues": [float] * BINS, "latest": [float] * BINS, "by_row": (None, HISTORY), "starts": int,
 }  # fmt: skip
 DRIFT = {"row": int, "time": float, "kind": str, "since": int, "sentence": str, "hook": (None, str)}
-CLOCK = {
-    "order": one_of(None, NUMBER, *ORDERS, NO_DATE),
-    "last": lambda time: time is None or (isinstance(time, int | float) and abs(time) < 1e300),
-}
+CLOCK = {"order": one_of(None, *ANY_ORDER), "last": (None, _is_time)}
 FACTS = {
     "version": int, "identity": dict, "files": int, "keep": [str], "tally": TALLY,
-    "places": [[int, int]], "drift": (None, DRIFT),
+    "places": [[int, int]], "drift": (None, DRIFT), "times": (None, [str, one_of(*ANY_ORDER)]),
 }  # fmt: skip
 ANOTHER_OUTPUT = "Use another output; this one stays unchanged."
 
