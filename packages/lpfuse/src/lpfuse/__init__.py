@@ -32,7 +32,9 @@ if TYPE_CHECKING:
         HistogramDetector,
         KernelPCADetector,
         KNNDetector,
+        LOFDetector,
         OneClassGP,
+        RobustCovarianceDetector,
     )
     from lpfuse.ensemble import FusedDetector
     from lpfuse.fusion.fixed import FixedRule
@@ -63,9 +65,11 @@ __all__ = [
     "IterativeEnsemble",
     "KNNDetector",
     "KernelPCADetector",
+    "LOFDetector",
     "LpFusion",
     "OneClassEnsembleClassifier",
     "OneClassGP",
+    "RobustCovarianceDetector",
     "TailScaler",
     "TwoSidedMinMax",
     "load",
@@ -86,9 +90,11 @@ _MODULE_OF = {
     "IterativeEnsemble": "iterative",
     "KNNDetector": "detectors",
     "KernelPCADetector": "detectors",
+    "LOFDetector": "detectors",
     "LpFusion": "fusion.lp",
     "OneClassEnsembleClassifier": "multiclass",
     "OneClassGP": "detectors",
+    "RobustCovarianceDetector": "detectors",
     "TailScaler": "scaling",
     "TwoSidedMinMax": "scaling",
     "load": "io",

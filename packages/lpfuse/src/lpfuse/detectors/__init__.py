@@ -2,6 +2,7 @@
 
 from lpfuse.detectors.base import fit_together
 from lpfuse.detectors.columns import ColumnForest, HistogramDetector
+from lpfuse.detectors.covariance import RobustCovarianceDetector
 from lpfuse.detectors.gaussian_process import OneClassGP
 from lpfuse.detectors.kernel_pca import KernelPCADetector
 from lpfuse.detectors.kernels import (
@@ -10,6 +11,7 @@ from lpfuse.detectors.kernels import (
     gamma_from_sigma,
     score_together,
 )
+from lpfuse.detectors.local_density import LOFDetector
 from lpfuse.detectors.mixture import GMMDetector
 from lpfuse.detectors.neighbours import KNNDetector
 from lpfuse.detectors.svdd import SVDD
@@ -23,7 +25,9 @@ __all__ = [
     "KNNDetector",
     "KernelPCADetector",
     "KernelWidthWarning",
+    "LOFDetector",
     "OneClassGP",
+    "RobustCovarianceDetector",
     "fit_together",
     "gamma_from_sigma",
     "score_together",

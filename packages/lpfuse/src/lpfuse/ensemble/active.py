@@ -93,7 +93,7 @@ def describe_rows(result: CalibratedFit, table: Table, raw: Host, features: Host
         place = find_rows(known, numbers)
         seen = place >= 0
         taught[seen] = result.rounds[place[seen]]
-        held_out = result.held_out[place[seen]]
+        held_out = result.of_own_rows[place[seen]]
         terms[seen] = without_gaps(held_out.terms, held_out.abs_weights)
     split = _one_class_terms(result)
     parts = [part.sum(axis=1) for part in (terms[:, :split], terms[:, split:])]

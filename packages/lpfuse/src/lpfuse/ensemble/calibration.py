@@ -428,6 +428,9 @@ class CalibratedFit:
         What the strategy has to tell of its choice.
     preparation : TablePreparation or None
         How the columns of a data frame become features.
+    fitted : HeldOutScores or None
+        What is said of the rows themselves, where this is not `held_out`: see
+        `lpfuse.ensemble.learning.score_suspects`.
     """
 
     pool: Pool
@@ -441,6 +444,12 @@ class CalibratedFit:
     rounds: NDArray[np.intp]
     search: Any = None
     preparation: TablePreparation | None = None
+    fitted: HeldOutScores | None = None
+
+    @property
+    def of_own_rows(self) -> HeldOutScores:
+        """`fitted`, or `held_out` where it is None."""
+        return self.held_out if self.fitted is None else self.fitted
 
     @property
     def n_learnt(self) -> int:

@@ -28,7 +28,6 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import Pipeline, _name_estimators, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -46,7 +45,9 @@ from lpfuse.detectors import (
     HistogramDetector,
     KernelPCADetector,
     KNNDetector,
+    LOFDetector,
     OneClassGP,
+    RobustCovarianceDetector,
 )
 from lpfuse.ensemble.calibration import OutOfFoldScores
 from lpfuse.ensemble.combination import Combination, scale_scores
@@ -66,11 +67,15 @@ from lpfuse.views import FilledGaps, NormalQuantiles
 
 Entries = list[tuple[str, Any]]
 
+# Detectors of the default pool that join where anomalies may hide among the rows.
+ROBUST = ("covariance", "lof", "knn 5", "knn half")
 # Labelled anomalies from which there are experts. With fewer, a fold would have none to learn from.
 EXPERTS_FROM = 2
 # Rows beyond which kernels are approximated: cubic costs are not worth it, for 500 features lose
 # nothing in the ranks.
 EXACT_ROWS = 1_500
+# Rows that the distance to half of the rows is drawn from.
+HALF_OF = 1_000
 # Rows beyond which there is no support vector machine, whose cost is quadratic.
 SVM_ROWS = 5_000
 
@@ -92,7 +97,7 @@ def paper_detectors() -> Entries:
     return [(name, _filled(StandardScaler(), made)) for name, made in learners.items()]
 
 
-def default_detectors(n: int, n_anomalies: float) -> Entries:
+def default_detectors(n: int, n_anomalies: float, *, suspects: bool = False) -> Entries:
     """Return the default pool: one-class detectors and, with labelled anomalies, experts.
 
     Parameters
@@ -101,6 +106,9 @@ def default_detectors(n: int, n_anomalies: float) -> Entries:
         Rows that one-class detectors learn from.
     n_anomalies : int, or infinity for all experts
         Labelled anomalies that experts can learn from.
+    suspects : bool, default=False
+        Whether anomalies may hide among the rows: detectors join in that a small group of them
+        does not mislead (``docs/adr/0049``).
 
     Returns
     -------
@@ -140,6 +148,14 @@ def default_detectors(n: int, n_anomalies: float) -> Entries:
         ("histogram", _filled(HistogramDetector())),
         ("columns", _filled(NormalQuantiles(), ColumnForest(n_trees=40))),
     ]
+    if suspects:
+        half = KNNDetector(n_neighbors=max(1, min(n, HALF_OF) // 2), max_samples=HALF_OF)
+        pool += [
+            ("covariance", _filled(StandardScaler(), RobustCovarianceDetector())),
+            ("lof", _filled(StandardScaler(), LOFDetector())),
+            ("knn 5", _filled(StandardScaler(), KNNDetector(n_neighbors=5))),
+            ("knn half", _filled(NormalQuantiles(), half)),
+        ]
     if n_anomalies < EXPERTS_FROM:
         return pool
     # There are five fits of each, whose mean counts: with 40 trees instead of 100, and 40 steps of
@@ -220,7 +236,8 @@ def named_detectors(names: Sequence[str], n: int) -> list[tuple[str, Any]]:
     """
     settled = [params.canonical_detector_name(name) for name in names]
     # Of a few rows first: who names a detector that many rows are too many for shall have it.
-    pool = dict(default_detectors(0, inf)) | dict(default_detectors(n, inf))
+    several = [dict(default_detectors(m, inf, suspects=True)) for m in (0, n)]
+    pool = several[0] | several[1]
     pool |= _further_detectors(n, pool["gp"][-1].approximation)
     by_name = {known.replace(" ", "-"): detector for known, detector in pool.items()}
     made = [_of_pyod(name) if name.startswith(params.PYOD) else by_name[name] for name in settled]
@@ -266,7 +283,6 @@ def _further_detectors(n: int, approximation: str | None) -> dict[str, Any]:
         "kpca": KernelPCADetector(n_components=0.95, **kernel),
         "gmm": GMMDetector(),
         "forest": IsolationForest(),
-        "lof": LocalOutlierFactor(n_neighbors=min(50, max(1, n // 2)), novelty=True),
         "logistic": LogisticRegression(class_weight="balanced", C=0.1, max_iter=500),
         "random forest": RandomForestClassifier(
             class_weight="balanced_subsample", min_samples_leaf=2
@@ -452,6 +468,8 @@ class Strategy:
         Whether the weights are learnt from artificial anomalies where none is labelled.
     reserved : collection of str
         Names that no detector may have.
+    contamination : float or None
+        The parameter of this name.
     """
 
     detectors: Any = None
@@ -461,10 +479,20 @@ class Strategy:
     prefit: bool = False
     artificial_anomalies: bool = False
     reserved: Collection[str] = ()
+    contamination: float | None = None
 
     # Whether scale and fusion are chosen anew without each part. Here the choice is how far weights
     # may leave the prior, one of four steps, and one row in thousands does not move it.
     chooses_in_parts: ClassVar[bool] = False
+
+    def suspected_share(self, labels: Host) -> float:
+        """Return the assumed share of anomalies among the rows that are no known ones.
+
+        Of unlabelled rows `contamination` or, where it is not given, `SUSPECTED`; of rows labelled
+        normal, none.
+        """
+        share = SUSPECTED if self.contamination is None else self.contamination
+        return float(share * np.mean(labels[labels >= 0] == 0)) if (labels >= 0).any() else 0.0
 
     def needs_artificial_anomalies(self, training: Training) -> bool:
         """Tell whether artificial anomalies take the place of labelled ones."""
@@ -479,7 +507,8 @@ class Strategy:
         if entries is None:
             n_anomalies = int((training.labels < 0).sum())
             usable = n_anomalies if can_learn and training.folds is not None else 0
-            entries = default_detectors(n_rows, usable)
+            suspects = self.suspected_share(training.labels) > 0
+            entries = default_detectors(n_rows, usable, suspects=suspects)
         members = make_members(entries, training.X, prefit=self.prefit, reserved=self.reserved)
         experts = [repr(member.name) for member in members if member.learns_from_anomalies]
         if not experts:
@@ -511,9 +540,8 @@ class Strategy:
     def choose_fusion(self, scores: OutOfFoldScores, pool: Pool) -> Choice:
         """Return the scaler and the fusion to fit to the scores."""
         known = scores.labels if scores.known is None else scores.known
-        n_anomalies = int((known < 0).sum())
-        prior = self.prior_weights(pool.names, n_anomalies)
-        scaler = self._scaler(n_anomalies, has_prior=prior is not None)
+        prior = self.prior_weights(pool.names, known)
+        scaler = self._scaler(int((known < 0).sum()), has_prior=prior is not None)
         if self.fusion is not None:
             return Choice(scaler, _seed_estimator(self.fusion, scores.seed))
         if prior is None:
@@ -533,13 +561,15 @@ class Strategy:
         tail = is_default and has_prior and scale_for(n_anomalies) == "tail"
         return TailScaler() if tail else TwoSidedMinMax()
 
-    def prior_weights(self, names: Sequence[str], n_anomalies: int = 0) -> dict[str, float] | None:
-        """Return the prior weights by name, which sum to 1; None: all alike."""
+    def prior_weights(self, names: Sequence[str], labels: Host) -> dict[str, float] | None:
+        """Return the prior weights by name, which sum to 1, for some labels; None: all alike."""
         names = list(dict.fromkeys(names))
         if self.prior is None:
             return None
         if isinstance(self.prior, str):
-            return prior_of_tables(names, n_anomalies) if self.detectors is None else None
+            if self.detectors is not None:
+                return None
+            return prior_of_tables(names, int((labels < 0).sum()), self.suspected_share(labels))
         # In the order of `detectors`, which is not that of the weights, and with those left out.
         listed = self.detectors is not None and not isinstance(self.detectors, str)
         given = [_name_of(entry) for entry in self.detectors] if listed else names
@@ -612,6 +642,10 @@ def asked_fusion(fusion: Any, p: Any) -> Any:
 # ---------------------------------------------------------------------------------------- the prior
 
 
+# Assumed share of anomalies among unlabelled rows, where `contamination` does not tell it: on 171
+# tables a larger one loses more on clean rows than it gains on dirty ones (docs/adr/0049).
+SUSPECTED = 0.03
+
 FILE = "prior.json"  # written by `python -m research.studies.tables prior`
 # Radii to choose from, in multiples of ‖w₀‖₂: half as far from the prior as zero is, as far, twice.
 RADII = (0.5, 1.0, 2.0)
@@ -631,7 +665,7 @@ def learnt_prior() -> dict[str, Any]:
     Examples
     --------
     >>> sorted(learnt_prior())
-    ['made_by', 'provenance', 'version', 'weights']
+    ['made_by', 'provenance', 'suspected', 'version', 'weights']
     """
     text = files("lpfuse.ensemble").joinpath(FILE).read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
@@ -643,7 +677,9 @@ def scale_for(n_anomalies: int) -> str:
     return "tail" if n_anomalies < FEW else "two-sided"
 
 
-def prior_of_tables(names: Sequence[str], n_anomalies: int) -> dict[str, float] | None:
+def prior_of_tables(
+    names: Sequence[str], n_anomalies: int, suspected: float = 0.0
+) -> dict[str, float] | None:
     """Return prior weights of the default pool by name, with sum 1; None of any other pool.
 
     They were learnt for some numbers of labelled anomalies, on the scale that is used with these:
@@ -657,6 +693,9 @@ def prior_of_tables(names: Sequence[str], n_anomalies: int) -> dict[str, float] 
         the default pool was another one has names that nothing was learnt of.
     n_anomalies : int
         Labelled anomalies.
+    suspected : float, default=0.0
+        Assumed share of hidden anomalies. The more there are, the larger a part of the weights of
+        one-class detectors goes to those that join the pool for them.
 
     Examples
     --------
@@ -664,8 +703,9 @@ def prior_of_tables(names: Sequence[str], n_anomalies: int) -> dict[str, float] 
     >>> round(sum(weights.values()), 9)
     1.0
     """
-    rows = learnt_prior()["weights"]
-    if not set(names) <= {name for row in rows for name in row["weights"]}:
+    rows, parts = learnt_prior()["weights"], learnt_prior()["suspected"]
+    robust = [name for name in ROBUST if name in names]
+    if not {*names} - {*robust} <= {name for row in rows for name in row["weights"]}:
         return None
     scale = scale_for(n_anomalies)
     rows = [row for row in rows if row["scale"] == scale]
@@ -677,6 +717,17 @@ def prior_of_tables(names: Sequence[str], n_anomalies: int) -> dict[str, float] 
         )
         for name in names
     }
+    if robust:
+        shares = [0.0, *(row["share"] for row in parts)]
+        taken = {
+            name: np.interp(suspected, shares, [0.0, *(row["weights"][name] for row in parts)])
+            for name in robust
+        }
+        one_class = [name for name in names if name in learnt_prior()["weights"][0]["weights"]]
+        mass = sum(found[name] for name in one_class) or 1.0
+        left = 1.0 - sum(taken.values())
+        found |= {name: left * found[name] for name in one_class}
+        found |= {name: mass * part for name, part in taken.items()}
     total = sum(found.values())
     return {name: float(weight / total) for name, weight in found.items()}
 

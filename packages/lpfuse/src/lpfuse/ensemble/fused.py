@@ -305,6 +305,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         )
         stored = store_rows(training.X, training.calibration_X)
         result = calibrate(fit, others, calibration, rule, stored)
+        result = learning.score_suspects(result, training, members, self.n_jobs)
 
         if rows.preparation is not None:
             learn_ranges(rows.preparation, rows.X[rows.labels >= 0])
@@ -387,6 +388,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             "prior": self.prior,
             "prefit": self.cv == "prefit",
             "artificial_anomalies": self.artificial_anomalies,
+            "contamination": self.contamination,
             "reserved": self._get_param_names(),
         }
 
@@ -1206,7 +1208,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         order = np.argsort(known, kind="stable")
         found = order[np.minimum(np.searchsorted(known, hashes, sorter=order), len(known) - 1)]
         directly = np.nan if self.fitted_directly_ is None else self.fitted_directly_
-        return np.where(known[found] == hashes, self.held_out_.fused[found], directly)
+        return np.where(known[found] == hashes, self.result_.of_own_rows.fused[found], directly)
 
     @property
     def fitted_labels_(self) -> NDArray[np.int64]:

@@ -29,9 +29,10 @@ from lpfuse.ensemble.calibration import (
     OutOfFoldScores,
     ThresholdRule,
     calibrate,
+    map_quantiles,
 )
 from lpfuse.ensemble.combination import Combination, report_gaps
-from lpfuse.ensemble.defaults import Strategy
+from lpfuse.ensemble.defaults import ROBUST, Strategy
 from lpfuse.ensemble.folds import Part, Training, assign_folds
 from lpfuse.ensemble.out_of_fold import (
     ScoredMembers,
@@ -39,9 +40,12 @@ from lpfuse.ensemble.out_of_fold import (
     count_rows,
     shrink_to_ensemble_variance,
 )
-from lpfuse.ensemble.pool import Pool
+from lpfuse.ensemble.pool import Member, Pool, fit_members, group_members
 from lpfuse.ensemble.rows import Table, draw_seed, duplicated_rows, fit_imputer, impute_features
 
+# Share of the unlabelled rows that are scored by detectors which learnt from none of them: of 10, 20,
+# 35 and 50 % that with the best average precision on 121 tables (docs/adr/0049).
+SUSPECTS = 0.2
 FOLDS_OF_WEIGHTS = 5  # where the detectors have no folds, the weights still need some; as cv=5
 # Bounds of the audit, chosen by hand: rather too lax, for a warning that cries wolf is not read.
 ALIKE = 0.999  # rank correlation from which two detectors are as good as one
@@ -222,7 +226,7 @@ def _fit_without(
     experts = fit.out_of_fold.scores[: len(training.labels), scores.shape[1] :]
     rows, names = part.training, fit.pool.names
     more = np.concatenate([experts[part.learn], np.empty((len(scores) - n, experts.shape[1]))])
-    prior = strategy.prior_weights(names)
+    prior = strategy.prior_weights(names, rows.labels[rows.labels >= 0])
     counts = count_rows(scores[:n], one_class.members, rows, strategy.expert_scaler(), prior)
     scored = ScoredPool(fit.pool, np.column_stack([scores, more]), counts)
     other = fuse_pool(scored, rows, strategy, random, fit)
@@ -257,6 +261,68 @@ def fuse_again(result: CalibratedFit, strategy: Strategy, rule: ThresholdRule) -
             for part in result.calibration.parts
         ]
     return calibrate(fit, others, result.calibration, rule, result.rows, result.rounds)
+
+
+def score_suspects(
+    result: CalibratedFit, training: Training, members: Sequence[Member], n_jobs: int | None
+) -> CalibratedFit:
+    """Score the training rows themselves, the strangest by detectors that learnt from none of them.
+
+    A group of anomalies hides its members from detectors that leave out one row at a time. So the
+    share `SUSPECTS` of the unlabelled rows that `ROBUST` detectors call strangest is scored by fits
+    of the other one-class detectors without all of it. Scores are then mapped to those of
+    `held_out`, so that the threshold lets through as many rows.
+
+    Parameters
+    ----------
+    result : CalibratedFit
+        From all rows.
+    training : Training
+        The rows, and those set aside.
+    members : sequence of Member
+        As they were before they were fitted.
+    n_jobs : int or None
+        Threads.
+    """
+    names, unlabelled = result.pool.names, training.labels == 0
+    robust = [names.index(name) for name in ROBUST if name in names]
+    if not robust or not unlabelled.any() or training.folds is None or result.imputer is not None:
+        return result
+    X, scores, n = training.X, result.out_of_fold.scores[: len(unlabelled)], len(unlabelled)
+    if training.calibration_X is not None:
+        scores = np.concatenate([scores, result.calibration.scores])
+        known = result.calibration.known
+        assert known is not None
+        unlabelled = np.concatenate([unlabelled, known[:, 0] == 0])
+    low, middle, high = np.nanquantile(scores[:, robust], [0.25, 0.5, 0.75], axis=0)
+    width = np.where(high > low, high - low, 1.0)
+    strange = np.nanmean(np.arcsinh((middle - scores[:, robust]) / width), axis=1)
+    suspects = unlabelled & (strange > np.quantile(strange[unlabelled], 1 - SUSPECTS))
+    others = [
+        member for member in members
+        if member.name not in ROBUST and not member.learns_from_anomalies
+    ]  # fmt: skip
+    learn = np.flatnonzero((training.labels >= 0) & ~suspects[:n])
+    if not suspects.any() or len(learn) < 2:
+        return result
+    fitted = [
+        member
+        for group in group_members(others)
+        for member in fit_members([others[i] for i in group], _safe_indexing(X, learn, axis=0))
+    ]
+    where = [names.index(member.name) for member in fitted]
+    parts = [_safe_indexing(X, np.flatnonzero(suspects[:n]), axis=0)]
+    if training.calibration_X is not None:
+        aside = np.flatnonzero(suspects[n:])
+        parts.append(_safe_indexing(training.calibration_X, aside, axis=0))
+    scores = scores.copy()
+    scores[np.ix_(np.flatnonzero(suspects), where)] = np.concatenate(
+        [Pool(fitted, []).scores(part, n_jobs)[0] for part in parts if part.shape[0]]
+    )
+    normal, held_out = result.held_out.labels > 0, result.held_out.fused
+    found = HeldOutScores.by(result.combination, scores, result.held_out.labels)
+    mapped = map_quantiles(found.fused, found.fused[normal], held_out[normal])
+    return replace(result, fitted=found.moved(mapped - found.fused))
 
 
 # ------------------------------------------------------------------------------------------ audit

@@ -480,7 +480,8 @@ def add_experts(
     n, fitted = len(training.labels), one_class.members
     whole = one_class.scores[:n]
     scaler = strategy.expert_scaler()
-    prior = strategy.prior_weights([member.name for member in [*fitted, *experts]])
+    names = [member.name for member in [*fitted, *experts]]
+    prior = strategy.prior_weights(names, training.labels[training.labels >= 0])
     counts = count_rows(whole, fitted, training, scaler, prior)
     if not experts:
         return ScoredPool(Pool(fitted, []), one_class.scores, counts)

@@ -1,0 +1,147 @@
+"""Detector by the density around a row, compared with that around its neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from lpfuse._arrays.operations import Host
+from lpfuse._files import saved_as
+from lpfuse._validation.params import check_count
+from lpfuse.detectors.base import HeldOutDetector
+
+# Distances held at a time, which then stay in the cache; by measurement.
+DISTANCES_AT_A_TIME = 512_000
+# Added to mean reachability distances, in units of the mean distance of neighbours, since both may
+# be zero; chosen by hand.
+LEAST = 1e-6
+
+
+@saved_as("LOFDetector")
+class LOFDetector(HeldOutDetector):
+    r"""Local outlier factor: the density around a row's neighbours over that around the row.
+
+    With the k nearest training rows :math:`N(x)` of x, the k-distance :math:`d_k(o)` of each, and
+
+    .. math:: r(x) = \frac1k \sum_{o \in N(x)} \max(d_k(o), \|x - o\|), \qquad
+              \mathrm{LOF}(x) = \frac1k \sum_{o \in N(x)} \frac{r(x)}{r(o)}
+
+    the score is :math:`-\mathrm{LOF}(x)`. A group of fewer than k rows does not hide its members.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=100
+        Number k of neighbours; all other rows where there are fewer.
+    max_samples : int, default=1000
+        Largest number of candidate neighbours, drawn at random.
+    contamination : float in (0, 0.5], default=0.1
+        Share of new normal rows below the threshold, by leave-one-out scores.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the sample.
+
+    Attributes
+    ----------
+    rows_ : ndarray of shape (n_kept, d)
+        The training rows that are kept.
+    kept_ : ndarray of shape (n_kept,)
+        Their positions among the training rows.
+    farthest_, reach_ : ndarray of shape (n_kept,)
+        Their k-distances and mean reachability distances, to other rows.
+    n_samples_ : int
+        Number of training rows.
+    held_out_scores_ : ndarray of shape (n,) or None
+        Scores of the training rows, none its own neighbour; None where some are not kept.
+    offset_ : float
+        Threshold of the scores.
+    n_features_in_ : int
+        Number of features d.
+    feature_names_in_ : ndarray of shape (d,)
+        Names of the features, when `X` had them.
+
+    Notes
+    -----
+    As :class:`sklearn.neighbors.LocalOutlierFactor`, but with at most `max_samples` candidates, so
+    that the time to score a row does not grow with the training rows. ``leave_one_out_scores`` leave
+    a row out of its own neighbours, not out of those of others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import LOFDetector
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.r_[rng.normal(0, 1, (100, 2)), rng.normal(9, 0.1, (100, 2))]  # a wide, a dense group
+    >>> detector = LOFDetector(n_neighbors=20).fit(X)
+    >>> detector.predict([[0.0, 1.0], [9.0, 10.0]])  # both one away from a centre
+    array([ 1, -1])
+    """
+
+    rows_: Host
+    kept_: NDArray[np.int64]
+    farthest_: Host
+    reach_: Host
+
+    def __init__(
+        self,
+        n_neighbors: int = 100,
+        max_samples: int = 1000,
+        contamination: float = 0.1,
+        random_state: Any = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.max_samples = max_samples
+        self.contamination = contamination
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        check_count("n_neighbors", self.n_neighbors)
+        check_count("max_samples", self.max_samples)
+
+    def _learn(self, X: Host, rng: np.random.RandomState) -> Host | None:
+        n = len(X)
+        most = max(2, int(self.max_samples))  # a neighbour needs another row
+        self.kept_ = np.sort(rng.choice(n, min(n, most), replace=False)).astype(np.int64)
+        self.rows_ = X[self.kept_]
+        nearest, apart = self._neighbours(self.rows_, np.arange(len(self.rows_)))
+        self.farthest_ = apart.max(axis=1)
+        self.reach_ = self._reach(nearest, apart)
+        found: Host = -(self.reach_[:, None] / self.reach_[nearest]).mean(axis=1)
+        return found if n <= most else None
+
+    def _neighbours(self, X: Host, own: NDArray[np.int64]) -> tuple[NDArray[np.int64], Host]:
+        """Return positions of the k nearest kept rows, and distances; `own` is excluded, −1: none.
+
+        Both are of shape (m, k), in no order.
+        """
+        kept = len(self.rows_)
+        k = min(int(self.n_neighbors), kept - 1)
+        nearest, apart = np.empty((len(X), k), dtype=np.int64), np.empty((len(X), k))
+        step = max(1, DISTANCES_AT_A_TIME // kept)
+        for start in range(0, len(X), step):
+            block = slice(start, start + step)
+            every = cdist(X[block], self.rows_)
+            inside = np.flatnonzero(own[block] >= 0)
+            every[inside, own[block][inside]] = np.inf
+            nearest[block] = np.argpartition(every, k - 1, axis=1)[:, :k]
+            apart[block] = np.take_along_axis(every, nearest[block], axis=1)
+        return nearest, apart
+
+    def _reach(self, nearest: NDArray[np.int64], apart: Host) -> Host:
+        reach = np.maximum(self.farthest_[nearest], apart).mean(axis=1)
+        found: Host = reach + (LEAST * self.farthest_.mean() or 1.0)
+        return found
+
+    def _factors(self, X: Host, own: NDArray[np.int64]) -> Host:
+        nearest, apart = self._neighbours(X, own)
+        found: Host = -(self._reach(nearest, apart)[:, None] / self.reach_[nearest]).mean(axis=1)
+        return found
+
+    def _score(self, X: Host) -> Host:
+        return self._factors(X, np.full(len(X), -1))
+
+    def _leave_one_out(self, X: Host, index: NDArray[np.int64]) -> Host:
+        place = np.full(self.n_samples_, -1)
+        place[self.kept_] = np.arange(len(self.kept_))
+        return self._factors(X, place[index])
