@@ -1066,7 +1066,7 @@ def _sentence(figures: dict[str, Any]) -> str:
         return (
             f"{name} holds texts or units that the training did not in "
             f"{counted(figures['unknown'], 'row')} ({share} of those with a value): these were "
-            "judged by the other columns."
+            "judged by the other columns. Has its spelling or its unit changed?"
         )
     sides = [f"{side} it in {counted(figures[side], 'row')}"
              for side in ("below", "above") if figures[side]]  # fmt: skip
