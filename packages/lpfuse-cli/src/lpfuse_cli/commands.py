@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from shlex import quote as in_shell
 from time import monotonic
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,9 @@ from lpfuse._format import quote as in_quotes
 from lpfuse_cli import console
 from lpfuse_cli import console as options
 from lpfuse_cli.console import check_fit_options, check_there
+
+if TYPE_CHECKING:
+    from lpfuse.frames import TableFormat
 
 # --------------------------------------------------------------------------------------------- fit
 
@@ -72,7 +75,10 @@ def fit(
         draw = {"most": sample, "label": label, "normal": normal, "anomaly": anomaly}
         draw = {} if sample is None else draw
         numbers: list[int] = []
-        frame, rows, drawn = _read(train, draw, seed, numbers, format=told, progress=phases.stream)
+        formats: list[TableFormat] = []
+        frame, rows, drawn = _read(
+            train, draw, seed, numbers, format=told, progress=phases.stream, formats=formats
+        )
 
         def show_notes(notes: list[str]) -> None:
             phases.end()
@@ -99,6 +105,7 @@ def fit(
                 drop=drop or (),
                 categories=categories or (),
                 kinds=options.parse_kinds(kinds),
+                decimal=_settled_decimal(told, formats),
                 random_state=seed,
                 n_jobs=jobs,
                 progress=phases.progress,
@@ -138,6 +145,12 @@ def _read(
     most = draw["most"] // 2
     taken = "" if draw["label"] is None else f"; of anomalies all, up to {most:,}"
     return frame, rows, [*notes, *([f"{drawn}{taken}."] if frame.height < rows else [])]
+
+
+def _settled_decimal(told: TableFormat, formats: list[TableFormat]) -> str | None:
+    """Return the decimal sign of cells that were read: a point, where that leaves no doubt."""
+    is_settled = told.decimal is not None or any(each.decimal == "," for each in formats)
+    return "." if is_settled else None
 
 
 def print_notes(ctx: typer.Context, source: str, shape: tuple[int, int], notes: list[str]) -> None:
@@ -239,7 +252,8 @@ def fuse(
         told = table.format()
         written: list[str] = []
         numbers: list[int] = []
-        frame = read_table(scores, format=told, notes=written, numbers=numbers)
+        formats: list[TableFormat] = []
+        frame = read_table(scores, format=told, notes=written, numbers=numbers, formats=formats)
         with numbered_errors(lambda: numbers):
             fitted = fuse_table(
                 frame,
@@ -251,6 +265,7 @@ def fuse(
                 false_alarm_rate=false_alarm_rate,
                 features=features or (),
                 drop=drop or (),
+                decimal=_settled_decimal(told, formats),
                 random_state=seed,
                 show_notes=show_notes,
             )
@@ -363,7 +378,8 @@ def score(
     if as_json and out == options.STANDARD:
         raise ValueError("--json and -o - both want standard output. Write the scores to a file.")
     check_there(data, model=model)
-    with console.remarks(silent) as remarks, console.phases(silent) as phases:
+    counted = ".* holds texts or units that the training did not"  # which is told of all rows
+    with console.remarks(silent, but=counted) as remarks, console.phases(silent) as phases:
         phases.begin(f"Loading {console.called(model)}")
         # Late, for it takes seconds: the line above stands by then.
         from lpfuse.frames.preparation import describe_ranges

@@ -444,6 +444,7 @@ WORDINGS = {
     "FusedDetector.save": "`lpfuse fit`",
     ", or None.": ", or leave the option out.",
     "Decide, or answer 0.": 'Decide, or answer "don\'t know".',
+    "convert these columns to numbers first.": "say --decimal .",
 }
 _TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _ARGUMENT = re.compile(
@@ -1055,13 +1056,15 @@ def _area(areas: dict[str, float | None], name: str) -> list[str]:
 
 
 @contextmanager
-def remarks(quiet: bool) -> Iterator[list[str]]:
+def remarks(quiet: bool, but: str = "") -> Iterator[list[str]]:
     """Warnings as sentences: on stderr, each once whatever its figures, and in a list.
 
     Parameters
     ----------
     quiet : bool
         Only in the list.
+    but : str, default=""
+        A pattern: warnings that match it from their beginning are left out.
     """
     found: list[str] = []
     seen: set[str] = set()
@@ -1077,5 +1080,7 @@ def remarks(quiet: bool) -> Iterator[list[str]]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
+        if but:
+            warnings.filterwarnings("ignore", message=but)
         warnings.showwarning = remark
         yield found

@@ -29,6 +29,7 @@ def fit_table(
     drop: Sequence[str] = (),
     categories: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
+    decimal: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     show_notes: Show | None = None,
     random_state: int = 0,
@@ -50,7 +51,7 @@ def fit_table(
         Names, see :class:`lpfuse.FusedDetector`; None: the default pool.
     p : float or "auto", default="auto"
         The norm of the weights; "auto": that of the default fusion.
-    features, drop, categories, kinds
+    features, drop, categories, kinds, decimal
         As in :func:`lpfuse.frames.learn_preparation`.
     progress, show_notes : callables, optional
         Called with the number of fits that are done, and of all; and, before, with the notes.
@@ -79,7 +80,12 @@ def fit_table(
     """
     columns, labels, words, note = split_labels(frame, label, normal, anomaly)
     made = learn_preparation(
-        columns, features=features, drop=drop, categories=categories, kinds=kinds
+        columns,
+        features=features,
+        drop=drop,
+        categories=categories,
+        kinds=kinds,
+        decimal=decimal,
     )
     listed = detectors if detectors is None or isinstance(detectors, str) else list(detectors)
     fused = FusedDetector(listed, p=check_norm(p), random_state=random_state, **parameters)
@@ -97,6 +103,7 @@ def fuse_table(
     p: float | str = "auto",
     features: Sequence[str] = (),
     drop: Sequence[str] = (),
+    decimal: str | None = None,
     show_notes: Show | None = None,
     random_state: int = 0,
     **parameters: Any,
@@ -109,7 +116,7 @@ def fuse_table(
         Scores, a column for each detector. Where one is missing, the others decide.
     high : mapping of str: {"normal", "anomaly"}, optional
         What high scores of a column mean; where it says nothing, "normal".
-    label, normal, anomaly, p, features, drop, show_notes, random_state, **parameters
+    label, normal, anomaly, p, features, drop, decimal, show_notes, random_state, **parameters
         As in `fit_table`.
 
     Returns
@@ -118,7 +125,7 @@ def fuse_table(
         Fitted.
     """
     columns, labels, words, note = split_labels(frame, label, normal, anomaly)
-    made = learn_preparation(columns, features=features, drop=drop, scores=True)
+    made = learn_preparation(columns, features=features, drop=drop, scores=True, decimal=decimal)
     turned = [name for name in made.columns if (high or {}).get(name) == "anomaly"]
     detectors = [
         (name, ScoreColumn("anomaly" if name in turned else "normal"), name)

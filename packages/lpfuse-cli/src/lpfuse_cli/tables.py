@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 from lpfuse._format import plain, quote
 from lpfuse._validation.params import counted
 from lpfuse.frames import TableFormat, TablePreparation
-from lpfuse.frames.cells import DECIMALS, NUMBER, OPEN, SEPARATORS, plain_numbers, polars_module
+from lpfuse.frames.cells import OPEN, SEPARATORS, decimal_signs, plain_numbers, polars_module
 
 if TYPE_CHECKING:
     import polars
@@ -122,7 +122,6 @@ def read_errors(name: str, kind: str) -> Iterator[None]:
 # Cells that hold no value, as spreadsheets, R, pandas and SQL write them.
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 RECORDS = 200  # of a file that are looked at for its separator; chosen by hand
-MOSTLY = 0.5  # share of numbers from which a column is one of numbers
 
 
 PLAIN = TableFormat(",", ".", "utf-8", '"')
@@ -259,7 +258,8 @@ def decimals_of(frame: polars.DataFrame, format: TableFormat) -> tuple[str, dict
 
     A column that holds 7,67 has decimal commas, one that holds 7.67 has not. Where it holds neither
     (1,234 may be either), it is like most of the others; if these say nothing, a file with
-    semicolons has decimal commas, for that is why it has semicolons.
+    semicolons has decimal commas, for that is why it has semicolons. 8.863 beside 117 stays as it
+    is: what it means is settled when a model is fitted, for all files to come.
 
     Parameters
     ----------
@@ -273,27 +273,14 @@ def decimals_of(frame: polars.DataFrame, format: TableFormat) -> tuple[str, dict
     decimal, signs : str, dict of str: str
         Columns of texts are not among `signs`: their cells stay as they are.
     """
-    found: dict[str, str | None] = {}
-    open_commas = False
-    for column in frame:
-        cells = column.drop_nulls()
-        fits: dict[str, Any] = {sign: cells.str.contains(NUMBER[sign]) for sign in DECIMALS}
-        if len(cells) and max(each.mean() for each in fits.values()) < MOSTLY:
-            continue
-        points, commas = (
-            int((fits["."] & ~fits[","]).sum()),
-            int((fits[","] & ~fits["."]).sum()),
-        )
-        found[column.name] = None if points == commas else "," if commas > points else "."
-        open_commas |= bool((cells.filter(fits[","])).str.contains(",", literal=True).any())
-    known = [sign for sign in found.values() if sign is not None]
-    decimal = format.decimal
-    if decimal is not None:
-        return decimal, dict.fromkeys(found, decimal)
-    if known:
-        decimal = "," if known.count(",") > known.count(".") else "."
-    else:
-        decimal = "," if format.separator == ";" and open_commas else "."
+    found = decimal_signs(frame)
+    if format.decimal is not None:
+        return format.decimal, dict.fromkeys(found, format.decimal)
+    signs = list(found.values())
+    decimal = "," if signs.count(",") > signs.count(".") else "."
+    if not any(signs) and format.separator == ";":
+        has_commas = any(frame[name].str.contains(",", literal=True).any() for name in found)
+        decimal = "," if has_commas else "."
     return decimal, {name: sign or decimal for name, sign in found.items()}
 
 
@@ -802,6 +789,7 @@ def read_table(
     progress: Progress | None = None,
     notes: list[str] | None = None,
     numbers: list[int] | None = None,
+    formats: list[TableFormat] | None = None,
 ) -> polars.DataFrame:
     r"""Read a whole table from a file.
 
@@ -819,6 +807,8 @@ def read_table(
     numbers : list of int, optional
         Gets the number of each row, as a spreadsheet shows it: where there is a header, it is row
         1, and the first row below it row 2; rows of a Parquet or Arrow file count from 1.
+    formats : list of TableFormat, optional
+        Gets how the table is written, as far as that was told or found.
 
     Returns
     -------
@@ -842,7 +832,7 @@ def read_table(
             parts.append(frame)
             rows += frame.height
             _check_cells(table, rows)
-        _note_format(table, notes)
+        _note_format(table, notes, formats)
         if numbers is not None:
             numbers += table.numbers(rows).tolist()
         return polars_module().concat(parts)
@@ -902,12 +892,13 @@ def read_sample(
     format: TableFormat = OPEN,
     progress: Progress | None = None,
     notes: list[str] | None = None,
+    formats: list[TableFormat] | None = None,
 ) -> tuple[polars.DataFrame, int]:
     r"""Rows of a file that are drawn by chance, and how many it has: it may exceed the memory.
 
     Parameters
     ----------
-    path, format, progress, notes
+    path, format, progress, notes, formats
         As in `read_table`.
     most : int
         Rows to draw: all of a file that has no more. Of labelled anomalies all are taken, up to
@@ -944,7 +935,7 @@ def read_sample(
                 kinds = np.zeros(frame.height) if label is None else _codes(frame[label])
                 stays = _smallest_per_kind(chances, kinds, most)
                 frame, chances = frame.filter(stays), chances[stays]
-        _note_format(table, notes)
+        _note_format(table, notes, formats)
     assert frame is not None  # there is one part at least
     if rows <= most:
         return frame, rows
@@ -956,7 +947,11 @@ def read_sample(
     return frame.filter(taken), rows
 
 
-def _note_format(table: TableFile, notes: list[str] | None) -> None:
+def _note_format(
+    table: TableFile, notes: list[str] | None, formats: list[TableFormat] | None
+) -> None:
+    if formats is not None:
+        formats.append(table.format)
     if notes is not None and table.format.words:
         notes.append(f"File: {table.format.words}.")
 

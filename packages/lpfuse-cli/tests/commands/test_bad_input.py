@@ -162,7 +162,7 @@ def test_models_that_are_none(folder, name, told):
     ("arguments", "told"),
     [
         (["lacking.csv"], "The data lack 2 columns that the model was trained on: 'bar', 'kind'."),
-        (["misspelt.csv"], "trained on: 'bar'. Did you mean 'baar'? Add them, or"),
+        (["misspelt.csv"], "trained on: 'bar'. Did you mean 'baar'? Then rename it."),
         (["text.csv"], "Column 'flow' must hold numbers; row 61 holds 'broken'. Correct the cell"),
         (["infinite.csv"], "Column 'flow' must hold numbers; row 2 holds 'inf'"),
         (["blank.csv"], "The data lack 3 columns"),

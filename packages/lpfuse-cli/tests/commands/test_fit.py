@@ -141,6 +141,7 @@ def test_every_option_arrives(train, tmp_path, monkeypatch):
         "drop": ["site"],
         "categories": ["kind"],
         "kinds": {"when": "elapsed", "a=b": "drop"},
+        "decimal": None,
         "random_state": 3,
         "n_jobs": 2,
         "progress": None,

@@ -116,6 +116,7 @@ def test_every_option_arrives(scores, monkeypatch):
         "false_alarm_rate": 0.2,
         "features": ["svm,knn"],
         "drop": ["junk"],
+        "decimal": None,
         "random_state": 4,
     }
 

@@ -163,6 +163,7 @@ def test_rows_without_a_value_are_counted_and_not_called_normal(model, rows, tmp
     assert set(blank.values()) == {None}
 
 
+@pytest.mark.filterwarnings("ignore:Some detectors could not score some rows")
 def test_the_same_rows_of_a_parquet_file(model, tmp_path):
     frame = pumps(20, seed=5).select("bar", "flow", "kind")
     gap = pl.int_range(pl.len()) == 7

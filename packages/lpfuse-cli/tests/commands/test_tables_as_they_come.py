@@ -10,6 +10,7 @@ from helpers.pumps import pumps
 from lpfuse.frames import TableFormat
 from lpfuse_cli.app import app
 from lpfuse_cli.scoring import load_model
+from lpfuse_cli.tables import read_table
 
 FIT = ["--label", "state", "--normal", "ok", "--detectors", "gmm,kpca"]
 
@@ -128,6 +129,52 @@ def test_what_is_told_overrules_and_is_remembered(tmp_path):
     answer = run("fit", train, *FIT, "--separator", "x", "-o", tmp_path / "n", code=2)
     assert "Error: --separator x is none of" in answer.stderr
     assert not (tmp_path / "n").exists()
+
+
+def amounts(path, seed=0, separator=",", write="{:,}"):
+    """Whole amounts, of which a few have four digits, and numbers with decimal points."""
+    random = np.random.default_rng(seed)
+    whole = random.integers(50, 950, 100)
+    whole[:5] = random.integers(5000, 9000, 5)
+    written = [write.format(each).replace(",", ".") for each in whole]
+    rows = [f"{a}{separator}{b:.2f}" for a, b in zip(written, random.normal(size=100), strict=True)]
+    path.write_text("\n".join([f"amount{separator}x", *rows]))
+    return float(np.median(whole))
+
+
+def test_points_between_thousands_are_known_and_told(tmp_path):
+    middle = amounts(tmp_path / "train.csv")
+    train = ["fit", tmp_path / "train.csv", "--detectors", "gmm", "-o", tmp_path / "m"]
+    told = "Points between thousands: 'amount'. If they stand before decimals, say --decimal ."
+    assert told in run(*train).stdout
+    made = load_model(tmp_path / "m").preparation_
+    assert (made.medians["amount"], made.commas) == (middle, ("amount",))
+    # Rows of which none is below 1,000 mean what they did among others.
+    (tmp_path / "new.csv").write_text("amount,x\n6.278,0.5\n8.120,0.25\n")
+    run("score", tmp_path / "m", tmp_path / "new.csv", "-o", tmp_path / "s.csv")
+    table = read_table(tmp_path / "new.csv", format=made.format)
+    assert made.numbers(table)[:, 0].tolist() == [6278, 8120]
+    assert told not in run(*train, "--decimal", ".").stdout
+    assert load_model(tmp_path / "m").preparation_.medians["amount"] < 900
+
+
+def test_decimals_of_a_file_with_commas_are_no_thousands(tmp_path):
+    rows = [f"{each};{k % 7}" for k, each in enumerate(["8,863", "117", "6,278", "64"] * 15)]
+    (tmp_path / "train.csv").write_text("\n".join(["amount;x", *rows]))
+    run("fit", tmp_path / "train.csv", "--detectors", "gmm", "-o", tmp_path / "m")
+    made = load_model(tmp_path / "m").preparation_
+    assert made.commas == ()
+    assert made.medians["amount"] == (8.863 + 64) / 2
+
+
+def test_what_is_new_is_told_once(tmp_path):
+    rows = [f"{k % 9}.5,{'yes' if k % 2 else 'no'}" for k in range(60)]
+    (tmp_path / "train.csv").write_text("\n".join(["x,paid", *rows]))
+    (tmp_path / "new.csv").write_text("x,paid\n" + "2.5,true\n" * 30)
+    run("fit", tmp_path / "train.csv", "--detectors", "gmm", "-o", tmp_path / "m")
+    answer = run("score", tmp_path / "m", tmp_path / "new.csv", "-o", tmp_path / "s.csv")
+    assert answer.stderr.count("'paid'") == 1
+    assert "taken as missing: 'paid' in 30 rows" in answer.stderr
 
 
 def test_a_column_that_left_its_range_is_said(model, tmp_path):

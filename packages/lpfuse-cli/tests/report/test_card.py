@@ -206,3 +206,18 @@ def test_a_card_is_replaced_as_a_page_is(pure, tmp_path):
     X, _ = both(n=40)
     assert card_of(fitted(X), tmp_path, title="new").startswith("# new\n")
     assert [path.name for path in tmp_path.iterdir()] == ["card.md"]
+
+
+def test_columns_are_counted_as_they_are_used(labelled, tmp_path):
+    assert "columns of numbers" not in card_of(labelled, tmp_path)
+    frame = pl.DataFrame(
+        {
+            "row": [f"P{k}" for k in range(60)],
+            "kind": ["a", "b"] * 30,
+            "x": np.random.default_rng(0).normal(size=60),
+        }
+    )
+    card = card_of(FusedDetector(["gmm"], random_state=0).fit(frame), tmp_path)
+    assert "| columns | 3, of which 2 are used |" in card
+    card = card_of(FusedDetector(["gmm"], random_state=0).fit(frame[["kind", "x"]]), tmp_path)
+    assert "| columns | 2 |" in card

@@ -197,6 +197,7 @@ def test_kept_columns_must_fit(labelled, fresh):
         summarise(labelled, keep={"id": [1, 2]})
 
 
+@pytest.mark.filterwarnings("ignore:Some detectors could not score some rows")
 def test_rows_without_a_score_are_alarms_too():
     X, _ = both(n=80, anomalies=20)
     names = [f"c{j}" for j in range(4)]

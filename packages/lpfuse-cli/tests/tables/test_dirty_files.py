@@ -52,7 +52,8 @@ def test_new_text_is_reported_and_does_not_flag_all_rows(tmp_path):
     model = fit_table(pumps(400, worn=0).drop("state"))
     new = pumps(500, seed=5, worn=0).drop("state").with_columns(kind=pl.lit("d"))
     new.write_csv(tmp_path / "new.csv")
-    scored = score_file(model, tmp_path / "new.csv", tmp_path / "out.csv", chunk_rows=100)
+    with pytest.warns(UserWarning, match="'kind' holds texts or units that the training did not"):
+        scored = score_file(model, tmp_path / "new.csv", tmp_path / "out.csv", chunk_rows=100)
     assert scored.anomalies < 50
     assert scored.left_range == [{"column": "kind", "rows": 500, "share": 1.0, "unknown": 500}]
     assert any("was not in training, and taken as missing: 'kind'" in n for n in scored.notes)

@@ -108,6 +108,64 @@ def test_texts_among_numbers_with_units_are_asked_about():
     assert "columns={'a': 'number'} takes them as missing" in str(told.value)
 
 
+def test_texts_that_number_takes_as_missing_are_told():
+    made = learn([f"{k / 7:.2f} bar" for k in range(57)] + ["<0.1", "<0.1", "7 psi"],
+                 kinds={"a": "number"})  # fmt: skip
+    assert made.notes[0] == "Taken as missing: '<0.1' in 'a' (2 rows), '7 psi' in 'a' (1 row)."
+
+
+# --------------------------------------------------------------------- decimal signs and thousands
+
+
+@pytest.mark.parametrize(
+    ("cells", "values", "kind"),
+    [
+        (["8.863", "6.278", "117", "64"], [8863, 6278, 117, 64], "number"),
+        (["8.863 €", "6.278 €", "117 €", "64"], [8863, 6278, 117, 64], "number in €"),
+        (["1,234.50", "117.25", "64", "−2,000"], [1234.5, 117.25, 64, -2000], "number"),
+        (["$1,234.50", "$117.25", "$64", "$2,000"], [1234.5, 117.25, 64, 2000], "number in $"),
+        (["1,234", "117", "64", "2,000"], [1234, 117, 64, 2000], "number"),
+        # No thousands: fewer decimals elsewhere, zeros before them, all with three, none below 10.
+        (["8.863", "6.27", "117", "64"], [8.863, 6.27, 117, 64], "number"),
+        (["8.863", "0.278", "117", "64"], [8.863, 0.278, 117, 64], "number"),
+        (["8.863", "6.278", "1.117", "2.064"], [8.863, 6.278, 1.117, 2.064], "number"),
+        (["8.863", "6.278", "1117", "64"], [8.863, 6.278, 1117, 64], "number"),
+        (["8.863", "6.278", "0", "0"], [8.863, 6.278, 0, 0], "number"),
+    ],
+)
+def test_thousands_and_decimals(cells, values, kind):
+    frame = pl.DataFrame({"a": cells * 15, "b": [f"{b / 3:.2f}" for b in B]})
+    made = learn_preparation(frame)
+    assert made.kinds["a"] == kind
+    np.testing.assert_array_equal(made.numbers(frame)[:4, 0], values)
+    has_points = values[0] == 8863
+    assert made.notes[0].startswith("Points between thousands: 'a'. ") == has_points
+    later = pl.DataFrame({"a": cells[:1], "b": ["1"]})  # one row means what it did among others
+    assert made.numbers(later)[0, 0] == values[0]
+
+
+def test_a_decimal_sign_can_be_told():
+    frame = pl.DataFrame({"a": ["8.863", "117"] * 30, "b": B})
+    assert learn_preparation(frame, decimal=".").numbers(frame)[0, 0] == 8.863
+    assert learn_preparation(frame, decimal=",").numbers(frame)[0, 0] == 8863
+
+
+def test_numbers_that_fit_both_signs_are_like_the_other_columns():
+    frame = pl.DataFrame({"a": ["1,234", "2,500"] * 30, "b": ["7,5", "8,25", "9"] * 20})
+    assert learn_preparation(frame).numbers(frame)[0].tolist() == [1.234, 7.5]
+    frame = frame.with_columns(b=pl.Series(["7.5", "8.25", "9"] * 20))
+    assert learn_preparation(frame).numbers(frame)[0].tolist() == [1234, 7.5]
+
+
+def test_cells_are_quoted_as_they_are_written():
+    cells = [f"{k},50 €" for k in range(59)]
+    made = learn([*cells, "1.234,50 €"])
+    with pytest.raises(ValueError, match=r"numbers in '€'; row 1 holds '1\.234,50 \$'"):
+        made.numbers(pl.DataFrame({"a": ["1.234,50 $"], "b": [1.0]}))
+    with pytest.raises(ValueError, match=r"1 of 60 rows: row 60 holds '1\.234,50 \$'"):
+        learn([*cells, "1.234,50 $"])
+
+
 # ------------------------------------------------------------------------------------------- dates
 
 DAY = datetime(2024, 2, 28)  # a Wednesday
@@ -196,6 +254,69 @@ def test_what_is_no_date_is_told_with_its_row():
 @pytest.mark.parametrize("texts", [["1.2.3", "4.5.6"], ["99:99"], ["2024"], ["30.02.2024"], []])
 def test_what_is_no_date(texts):
     assert order_of(pl.Series(texts, dtype=pl.String)) is None
+
+
+def zoned_forms(moments):
+    """The same instants, as data frames write them."""
+    utc = pl.Series(moments).dt.replace_time_zone("UTC")
+    berlin = utc.dt.convert_time_zone("Europe/Berlin")
+    return {
+        "Z": utc.dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "+00:00": utc.dt.strftime("%Y-%m-%d %H:%M%:z"),
+        "UTC": utc,
+        "Berlin": berlin,
+        "Berlin texts": berlin.dt.strftime("%Y-%m-%dT%H:%M:%S%:z"),
+        "Berlin clock": berlin.dt.replace_time_zone(None),
+    }
+
+
+# Weeks in which the offset of Berlin changes.
+FORMS = zoned_forms([datetime(2024, 3, 11) + timedelta(hours=7 * k) for k in range(90)])
+
+
+def waves(made, form):
+    return made.numbers(pl.DataFrame({"a": FORMS[form], "b": B[:1] * 90}))
+
+
+@pytest.mark.parametrize(
+    ("trained", "zone", "same"),
+    [
+        ("Z", "UTC", {"Z", "+00:00", "UTC", "Berlin", "Berlin texts"}),
+        ("+00:00", "UTC", {"Z", "+00:00", "UTC", "Berlin", "Berlin texts"}),
+        ("UTC", "UTC", {"Z", "+00:00", "UTC", "Berlin", "Berlin texts"}),
+        ("Berlin", "Europe/Berlin", set(FORMS)),
+        # Texts with other offsets have a clock, and no zone that UTC could be converted to.
+        ("Berlin texts", "", {"Berlin", "Berlin texts", "Berlin clock"}),
+        ("Berlin clock", "", {"Berlin", "Berlin texts", "Berlin clock"}),
+    ],
+)
+def test_one_clock_counts_however_instants_are_written(trained, zone, same):
+    made = learn_preparation(pl.DataFrame({"a": FORMS[trained], "b": [1.0, 2.0] * 45}))
+    assert made.zones == {"a": zone}
+    expected = waves(made, trained)
+    found = {form for form in FORMS if np.allclose(waves(made, form), expected)}
+    assert found == same
+    own = {"UTC": FORMS["UTC"], "Europe/Berlin": FORMS["Berlin"]}.get(zone, FORMS["Berlin"])
+    clock = 2 * np.pi * (own.dt.hour() + own.dt.minute() / 60).to_numpy() / 24
+    np.testing.assert_allclose(expected[:, 1], np.sin(clock), atol=1e-9)
+
+
+def test_preparations_of_former_files_read_zones_as_before():
+    made = learn_preparation(pl.DataFrame({"a": FORMS["Berlin clock"], "b": [1.0, 2.0] * 45}))
+    made.zones = None
+    np.testing.assert_allclose(waves(made, "Berlin texts"), waves(made, "UTC"), atol=1e-9)
+    np.testing.assert_allclose(waves(made, "Berlin"), waves(made, "Berlin clock"), atol=1e-9)
+
+
+def test_a_fixed_offset_is_no_zone():
+    texts = FORMS["Berlin texts"].head(30)  # all +01:00
+    fixed = FORMS["UTC"].head(30).dt.convert_time_zone("Etc/GMT-1")
+    for cells in (texts, fixed):
+        made = learn_preparation(pl.DataFrame({"a": cells, "b": [1.0, 2.0] * 15}))
+        assert made.zones == {"a": ""}
+        np.testing.assert_allclose(
+            waves(made, "Berlin"), waves(made, "Berlin texts"), atol=1e-9
+        )  # in summer, too
 
 
 # ----------------------------------------------------------------------------------- what users say

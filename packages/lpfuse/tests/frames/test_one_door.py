@@ -95,6 +95,42 @@ def test_scores_thresholds_and_rows_without_any_value():
     np.testing.assert_array_equal(np.isnan(detector.pvalues(new)), np.arange(10) == 4)
 
 
+def test_rows_without_any_value_are_warned_of():
+    detector, new = made().fit(pumps()), pumps(10, seed=1).astype(object)
+    new.loc[4] = None
+    with pytest.warns(UserWarning, match="'knn' .1 of 10 rows.* could score 1 of them") as told:
+        assert detector.predict(new)[4] == -1
+    assert len(told) == 1
+
+
+def test_texts_that_the_training_did_not_hold_are_warned_of():
+    frame = pumps()
+    detector, new = made().fit(frame), pumps(20, seed=1)
+    new["kind"] = "axial"
+    detector.predict(new)  # no warning
+    new.loc[:3, "kind"] = "novel"
+    detector.predict(new)  # few rows
+    new["kind"] = new["kind"] == "axial"  # the same, but as truth values
+    told = "'kind' holds texts or units that the training did not in 20 rows .100 % .*other columns"
+    with pytest.warns(UserWarning, match=told) as warned:
+        detector.predict(new)
+    assert warned[0].filename == __file__
+
+
+def test_numbers_in_another_unit_are_warned_of_where_texts_are_missing():
+    rng = np.random.default_rng(0)
+    crp = [f"{value:.1f} mg/L" if value > 0.5 else "<0.5" for value in rng.lognormal(size=200)]
+    frame = pd.DataFrame({"CRP": crp, "Hb": rng.normal(14, 1, 200)})
+    detector = FusedDetector(["gmm"], random_state=0).fit(frame, columns={"CRP": "number"})
+    detector.predict(frame.head(9))  # <0.5 is missing, as it was
+    new = frame.head(9).assign(CRP=["160 mg/dL", "<0.1", "1 mg/L"] * 3)
+    told = "'CRP' holds texts or units that the training did not in 3 rows .* its unit changed"
+    with pytest.warns(UserWarning, match=told):
+        detector.predict(new)
+    new_texts = "New, a text that was not in training, and taken as missing: 'CRP'"
+    assert detector.preparation_.new_in(pl.from_pandas(new))[new_texts] == 3
+
+
 def test_labels_and_arguments_of_fit_arrive():
     frame, y = pumps(), np.ones(200)
     y[:8] = -1
@@ -134,6 +170,8 @@ def test_what_is_refused():
     twice = pd.DataFrame(np.ones((5, 2)), columns=["a", "a"])
     with pytest.raises(ValueError, match="'a' occurs twice"):
         made().fit(twice)
+    with pytest.raises(ValueError, match="nothing varies in a single row: pass more"):
+        made().fit(pumps(1))
     detector = made().fit(pumps())
     with pytest.raises(ValueError, match="The data lack 1 column that the model was trained on"):
         detector.predict(pumps().drop(columns="bar"))

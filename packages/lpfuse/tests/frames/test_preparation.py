@@ -270,12 +270,13 @@ def test_truths_may_be_written_in_any_way_later():
 
 
 def test_missing_columns_are_named_with_the_closest():
-    made = learn({"pressure": [1, 2, 4], "flow": [1, 2, 4], "z": [3, 3, 4]})
-    with pytest.raises(
-        ValueError, match=r"lack 1 column .* on: 'pressure'\. Did you mean 'presure'"
-    ):
-        made.check(["presure", "flow", "z"])
-    with pytest.raises(ValueError, match=r"lack 2 columns .*: 'pressure', 'z'\. Add them"):
+    made = learn({"Pressure": [1, 2, 4], "flow": [1, 2, 4], "z": [3, 3, 4]})
+    lacks = r"lack 1 column that the model was trained on: 'Pressure'\."
+    with pytest.raises(ValueError, match=rf"{lacks} Did you mean 'pressure'\? Then rename it\."):
+        made.check(["pressure", "flow", "z"])
+    with pytest.raises(ValueError, match=rf"{lacks} Add columns that are not there, or fit"):
+        made.check(["flow", "z"])
+    with pytest.raises(ValueError, match=r"lack 2 columns .*: 'Pressure', 'z'\."):
         made.check(["flow"])
 
 

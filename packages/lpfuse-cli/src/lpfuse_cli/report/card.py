@@ -217,7 +217,10 @@ def _rows(fused: Any, summary: Summary) -> str:
         facts.append(("rows that came with answers", f"{fused.rows_.n_added:,}"))
     facts += [(f"column of {key}s", data[key]) for key in ("label",) if data[key] is not None]
     facts += [("label of normal rows", data["normal"] or "nothing")] * (data["normal"] is not None)
-    return table(["what", "value"], [*facts, ("columns of numbers", f"{data['columns']:,}")])
+    made, columns = fused.preparation_, f"{data['columns']:,}"
+    if made is not None and len(made.columns) < len(made.names):
+        columns += f", of which {len(made.columns):,} are used"
+    return table(["what", "value"], [*facts, ("columns", columns)])
 
 
 def _columns(model: Any) -> Iterator[str]:

@@ -455,9 +455,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             table = np.where(nothing[:, None], 0.0, table)
         # `lpfuse.frames.column_changes` names columns without a value.
         with warnings.catch_warnings(action="ignore", category=EmptyColumnWarning):
-            raw, features = scoring.raw_scores(self.result_, table, self.n_jobs)
-        raw[nothing] = np.nan
-        return raw, features
+            return scoring.raw_scores(self.result_, table, self.n_jobs, nothing)
 
     def _fused_scores(self, table: Table) -> Host:
         return self.result_.combination.score_samples(*self._score_table(table))

@@ -40,11 +40,15 @@ LIBRARIES = ("pandas", "polars")
 
 
 def raw_scores(
-    result: CalibratedFit, X: Table, n_jobs: int | None = None
+    result: CalibratedFit, X: Table, n_jobs: int | None = None, empty: Host | bool = False
 ) -> tuple[Host, Host | None]:
-    """Score rows by every detector; also return their features, where the fusion looks at them."""
+    """Score rows by every detector; also return their features, where the fusion looks at them.
+
+    Rows that are `empty` have no score, whatever stands in their features.
+    """
     _warn_of_new_gaps(result.pool, X)
     raw, errors = result.pool.scores(X, n_jobs)
+    raw[empty] = np.nan
     if np.isnan(raw).any():
         raw = score_after_imputation(result, X, raw, n_jobs)
         report_gaps(raw, result.pool.names, errors, result.combination.abs_weights)

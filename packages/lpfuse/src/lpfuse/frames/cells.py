@@ -58,8 +58,15 @@ NUMBER = {
 }
 
 
-def plain_numbers(cells: polars.Series, decimal: str) -> polars.Series:
+def plain_numbers(cells: polars.Series, decimal: str | None) -> polars.Series:
     """Texts with the numbers in them as Python writes them; what is no number stays as it is.
+
+    Parameters
+    ----------
+    cells : polars.Series
+        Texts.
+    decimal : {".", ","} or None
+        What stands before decimals; the other one may stand between thousands. None: all stays.
 
     Examples
     --------
@@ -70,7 +77,7 @@ def plain_numbers(cells: polars.Series, decimal: str) -> polars.Series:
     ['1234.5', '€ 3.50', '1234']
     """
     pl = polars_module()
-    if decimal == "." and not _unread(cells).any():
+    if decimal is None or (decimal == "." and not _unread(cells).any()):
         return cells
     parts = cells.str.extract_groups(NUMBER[decimal]).struct
     number = parts.field("number").str.replace_all(rf"[{',' if decimal == '.' else '.'}\s'’]", "")
@@ -79,27 +86,59 @@ def plain_numbers(cells: polars.Series, decimal: str) -> polars.Series:
     return pl.select(pl.coalesce(made, cells).alias(cells.name)).to_series()
 
 
-def has_decimal_commas(column: polars.Series) -> bool:
-    """Tell whether texts are mostly numbers with decimal commas: 1,234 may be a thousand.
+def decimal_signs(frame: polars.DataFrame) -> dict[str, str]:
+    """Find the decimal sign of each column of texts of which half are numbers.
+
+    A column that holds 7,67 has decimal commas, one that holds 7.67 has points. Where it holds
+    neither (1,234 may be either), it is like most of the others. "" if these say nothing, and
+    where a column `has_grouping_points`.
 
     Examples
     --------
     >>> import polars as pl
-    >>> (
-    ...     has_decimal_commas(pl.Series(["50,08", "1.234,5"])),
-    ...     has_decimal_commas(pl.Series(["1,234"])),
-    ... )
-    (True, False)
+    >>> decimal_signs(pl.DataFrame({"a": ["50,08", "1.234,5"], "b": ["1,234", "5"]}))
+    {'a': ',', 'b': ','}
+    >>> decimal_signs(pl.DataFrame({"b": ["1,234", "5"], "kind": ["x", "y"]}))
+    {'b': ''}
     """
-    if column.dtype != polars_module().String:
-        return False
-    cells = without_gaps(column).drop_nulls()
-    # A few cells rule most columns out, at little cost.
-    if not cells.head(HINT).str.contains(NUMBER[","]).any():
-        return False
-    commas, points = (cells.str.contains(NUMBER[sign]) for sign in (",", "."))
-    only = int((commas & ~points).sum()), int((points & ~commas).sum())
-    return only[0] > only[1] and 2 * int(commas.sum()) >= len(cells)
+    found = {}
+    for column in frame.select(polars_module().selectors.string()):
+        cells = without_gaps(column).drop_nulls()
+        # A few cells rule most columns out, at little cost.
+        if any(cells.head(HINT).str.contains(number).any() for number in NUMBER.values()):
+            points, commas = (int(cells.str.contains(number).sum()) for number in NUMBER.values())
+            if 2 * max(points, commas) >= len(cells):
+                found[column.name] = "." if points > commas else "," if commas > points else ""
+    signs = list(filter(None, found.values()))
+    usual = max(".,", key=signs.count) if signs else ""
+    grouped = [n for n, sign in found.items() if not sign and has_grouping_points(frame[n])]
+    return {name: "" if name in grouped else sign or usual for name, sign in found.items()}
+
+
+def has_grouping_points(column: polars.Series) -> bool:
+    """Tell whether texts are whole numbers with points: all points before three digits, 8.863.
+
+    Numbers without a point must be below 1,000, and one of them not 0: decimals that are cut where
+    zeros follow are rarely whole, and have three digits in nine of ten cells only.
+
+    Parameters
+    ----------
+    column : polars.Series
+        Texts that hold neither 7,67 nor 7.67.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> has_grouping_points(pl.Series(["8.863", "117", "64 €"]))
+    True
+    >>> has_grouping_points(pl.Series(["8.863", "6.278"]))  # or three decimals each
+    False
+    """
+    numbers = without_gaps(column).str.extract_groups(NUMBER[","]).struct.field("number")
+    points = numbers.str.contains(".", literal=True)
+    others = numbers.filter(~points)
+    below, some = (others.str.contains(rf"^\D?{each}$") for each in (r"\d{1,3}", r"[1-9]\d{0,2}"))
+    return bool(points.any() and below.all() and some.any())
 
 
 def without_unit(texts: polars.Series) -> tuple[polars.Series, polars.Series]:
@@ -209,6 +248,7 @@ def numbers_of(
     truths: bool = False,
     unit: str | None = None,
     forgiving: bool = False,
+    decimal: str | None = None,
 ) -> Host:
     """Numbers, also where they are written as texts; NaN where one is missing.
 
@@ -224,8 +264,10 @@ def numbers_of(
         What may stand beside numbers.
     forgiving : bool, default=False
         Whether texts that are no numbers are missing; if not, they are refused.
+    decimal : {".", ","} or None
+        As in `plain_numbers`.
     """
-    column, numbers, wrong = read_numbers(column, truths, unit, forgiving)
+    column, numbers, wrong = read_numbers(column, truths, unit, forgiving, decimal)
     if wrong.any():
         what = "numbers" if unit is None else f"numbers in {quote(unit)}"
         raise ValueError(
@@ -236,19 +278,18 @@ def numbers_of(
 
 
 def read_numbers(
-    column: polars.Series, truths: bool, unit: str | None, forgiving: bool
+    column: polars.Series, truths: bool, unit: str | None, forgiving: bool, decimal: str | None
 ) -> tuple[polars.Series, polars.Series, polars.Series]:
     """Read numbers; return the cells that count, the numbers, and which are wrong.
 
     Parameters
     ----------
-    column, truths, unit, forgiving
+    column, truths, unit, forgiving, decimal
         As in `numbers_of`.
     """
     pl = polars_module()
     if is_text(column):
-        texts = texts_of(column)
-        texts = plain_numbers(texts, ".") if forgiving and unit is None else texts
+        texts = plain_numbers(texts_of(column), decimal)
         spelt = texts.str.to_lowercase().replace({"true": "1", "false": "0"}) if truths else texts
         if unit is not None:
             bare, units = without_unit(texts)
@@ -338,6 +379,8 @@ TIMES = ("%H:%M:%S%.f", "%H:%M:%S", "%H:%M")
 # Days before months where both are possible, as in most countries; a day beyond 12 decides.
 ORDERS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
 NO_DATE = "time"  # as the order: times of day alone
+ZONED = r"(:[\d.:]+)\s*(Z|UTC|[+\-]\d\d(?::?\d\d)?)$"  # a time, and what follows it
+UTC = ("Z", "UTC", "+00:00", "+0000", "+00")
 HINT = 10  # cells that rule most columns of text out, at little cost
 CLOCK, WEEKDAY, ELAPSED, SINCE = "time of day", "weekday", "elapsed", "since"
 CYCLES = 3  # days or weeks that training rows must span to tell what recurs; chosen by hand
@@ -369,8 +412,31 @@ def order_of(column: polars.Series) -> str | None:
     return None
 
 
-def moments_of(column: polars.Series, order: str, start: int | None = None) -> polars.Series:
+def zone_of(column: polars.Series) -> str:
+    """Return the time zone that training rows tell, empty where they tell none.
+
+    That of the type, or UTC where it follows each time. Other offsets are no zone, for they change
+    in summer.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> zone_of(pl.Series(["2024-02-28 12:30Z"])), zone_of(pl.Series(["2024-02-28 12:30+01:00"]))
+    ('UTC', '')
+    """
+    if is_text(column):
+        zones = texts_of(column).str.extract(ZONED, 2).drop_nulls()
+        return "UTC" if len(zones) and zones.is_in(UTC).all() else ""
+    zone = getattr(column.dtype, "time_zone", None) or ""
+    return "" if zone.startswith("Etc/GMT") else zone
+
+
+def moments_of(
+    column: polars.Series, order: str, zone: str | None = "", start: int | None = None
+) -> polars.Series:
     """Dates with times, null where one is missing; what is none is refused.
+
+    They are times of the local clock, as days and weeks of people are.
 
     Parameters
     ----------
@@ -378,10 +444,14 @@ def moments_of(column: polars.Series, order: str, start: int | None = None) -> p
         Texts, dates or times. Times alone are of the first of January 1970.
     order : str
         As `order_of` gives it.
+    zone : str or None
+        The zone whose clock counts, as `zone_of` gives it: times of other zones are converted.
+        Empty: the clock of each time as it is written. None, of models that kept no zone: texts
+        are converted to UTC, others are as written.
     start : int, optional
         As in `first_cell`.
     """
-    found, wrong = read_moments(column, order)
+    found, wrong = read_moments(column, order, zone)
     if wrong.any():
         what = "times" if order == NO_DATE else f"dates as {_example(order)}"
         raise ValueError(
@@ -391,27 +461,30 @@ def moments_of(column: polars.Series, order: str, start: int | None = None) -> p
     return found
 
 
-def read_moments(column: polars.Series, order: str) -> tuple[polars.Series, polars.Series]:
+def read_moments(
+    column: polars.Series, order: str, zone: str | None = None
+) -> tuple[polars.Series, polars.Series]:
     """Dates with times, null where there is none, and which cells are wrong: see `moments_of`."""
     pl = polars_module()
     if order not in (*ORDERS, NO_DATE):  # of a file that was tampered with
         raise ValueError(f"Dates are not written as {quote(order)}.")
     if is_text(column):
-        found = _parsed(column.cast(pl.String), order)
+        found = _parsed(column.cast(pl.String), order, zone)
     elif column.dtype == pl.Time:
         found = (column.cast(pl.Int64) // 1000).cast(pl.Datetime("us"))
     elif column.dtype == pl.Date or column.dtype == pl.Null:
         found = column.cast(pl.Datetime("us"))
     elif isinstance(column.dtype, pl.Datetime):
-        found = column.dt.replace_time_zone(None).cast(pl.Datetime("us"))
+        zoned = column.dt.convert_time_zone(zone) if zone and column.dtype.time_zone else column
+        found = zoned.dt.replace_time_zone(None).cast(pl.Datetime("us"))
     else:
         found = pl.Series([None] * len(column), dtype=pl.Datetime("us"))
     wrong = column.is_not_null() & found.is_null()
     return found.alias(column.name), wrong & ~says_missing(column) if wrong.any() else wrong
 
 
-def _parsed(texts: polars.Series, order: str) -> polars.Series:
-    """Texts as moments; null where they are none."""
+def _parsed(texts: polars.Series, order: str, zone: str | None = None) -> polars.Series:
+    """Texts as moments of the clock of a zone, see `moments_of`; null where they are none."""
     pl = polars_module()
     text = pl.lit(texts)
     micro = pl.Datetime("us")
@@ -420,15 +493,14 @@ def _parsed(texts: polars.Series, order: str) -> polars.Series:
         return pl.select(pl.coalesce(tries).cast(micro)).to_series()
     tries = [text.str.to_date(order, strict=False).cast(micro)]
     if texts.str.contains(":", literal=True).any():
-        joined = text.str.replace("T", " ", literal=True)
-        for time in TIMES:
-            tries += [joined.str.to_datetime(f"{order} {time}", strict=False, time_unit="us")]
-            zoned = joined.str.replace(r"(Z|UTC)$", "+00:00")
-            tries += [
-                zoned.str.to_datetime(
-                    f"{order} {time}%#z", strict=False, time_unit="us", time_zone="UTC"
-                ).dt.replace_time_zone(None)
-            ]
+        joined = text.str.replace(r"(\d)T(\d)", "$1 $2")
+        zoned = joined.str.replace(r"(Z|UTC)$", "+00:00")
+        clock = joined.str.replace(ZONED, "$1") if zone == "" else joined
+        how: Any = {"strict": False, "time_unit": "us"}
+        for pattern in (f"{order} {time}" for time in TIMES):
+            tries += [clock.str.to_datetime(pattern, **how)]
+            moments = zoned.str.to_datetime(f"{pattern}%#z", time_zone="UTC", **how)
+            tries += [moments.dt.convert_time_zone(zone or "UTC").dt.replace_time_zone(None)]
     return pl.select(pl.coalesce(tries)).to_series()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,9 +32,10 @@ from lpfuse.frames.cells import (
     as_polars,
     check_names,
     days_of,
+    decimal_signs,
     features_of_moments,
     first_cell,
-    has_decimal_commas,
+    has_grouping_points,
     is_number,
     is_text,
     labels_of,
@@ -50,6 +52,7 @@ from lpfuse.frames.cells import (
     texts_of,
     without_gaps,
     without_unit,
+    zone_of,
 )
 from lpfuse.threshold.offsets import share_interval
 
@@ -134,25 +137,22 @@ def parse_column(column: polars.Series) -> polars.Series:
 
 def kind_as_given(column: polars.Series, kind: str, start: int | None) -> ColumnKind:
     """Take a column as the user says; refuse it where it cannot be that."""
-    pl, name = polars_module(), quote(column.name)
+    name = quote(column.name)
     column = without_gaps(column, of_texts=kind == "category")
     if kind in ("drop", "id", "text"):
         return ColumnKind("dropped" if kind == "drop" else kind, "as asked", column)
     if column.null_count() == len(column):
         return ColumnKind("constant", "it is empty", column)
+    first = first_cell(column, column.is_not_null(), start)
     if kind == "category":
         texts = texts_of(column)
         return ColumnKind(kind, _why_uninformative(texts) or _why_all_rare(texts), texts)
     if kind == "number":
-        values = parse_column(column)
-        unit = ""
+        values, unit = parse_column(column), ""
         if is_text(values):
-            bare, units = without_unit(texts_of(values))
-            unit = next(iter(_units(units)), "")
-            values = pl.select(pl.when(units.is_in(["", unit])).then(bare)).to_series()
-            values = values.cast(pl.Float64, strict=False).alias(column.name)
+            unit = next(iter(_units(without_unit(texts_of(values))[1])), "")
+            values = read_numbers(values, False, unit, True, None)[1].alias(column.name)
         if not is_number(values) or (values.null_count() == len(values) > column.null_count()):
-            first = first_cell(column, column.is_not_null(), start)
             raise ValueError(
                 f"Column {name} cannot be taken as numbers: {first}. Say what it is: "
                 f"columns={{{name}: 'category'}} or columns={{{name}: 'drop'}}"
@@ -160,7 +160,6 @@ def kind_as_given(column: polars.Series, kind: str, start: int | None) -> Column
         return ColumnKind(kind, _why_uninformative(values), values, unit)
     order = order_of(column)
     if order is None:
-        first = first_cell(column, column.is_not_null(), start)
         raise ValueError(
             f"Column {name} cannot be taken as dates: {first}. Dates are written as 2024-02-28, "
             "28.02.2024, 28/02/2024 or 02/28/2024, perhaps with a time."
@@ -295,10 +294,10 @@ def _mistakes(texts: polars.Series, bare: polars.Series, units: polars.Series) -
     return wrong & is_mixed
 
 
-def _refuse_mistakes(mixed: list[ColumnKind], start: int | None) -> None:
+def _refuse_mistakes(mixed: list[ColumnKind], rows: polars.DataFrame, start: int | None) -> None:
     """Refuse columns of text that seem to be numbers with mistakes, all at once."""
-    found = {quote(column.name): f"{why}: {first_cell(column, column.is_not_null(), start)}"
-             for _, why, column, _ in mixed[:MOST_NAMES]}  # fmt: skip
+    found = {quote(wrong.name): f"{why}: {first_cell(rows[wrong.name], wrong.is_not_null(), start)}"
+             for _, why, wrong, _ in mixed[:MOST_NAMES]}  # fmt: skip
     told = "; column ".join(f"{name} {mistake}" for name, mistake in found.items())
     more = f"; and {len(mixed) - MOST_NAMES:,} more" if len(mixed) > MOST_NAMES else ""
     kinds = ", ".join(f"{name}: 'number'" for name in found)
@@ -314,13 +313,14 @@ def _refuse_mistakes(mixed: list[ColumnKind], start: int | None) -> None:
 MOST_NAMES = 30  # that a message lists; chosen by hand
 NOTHING = "Not judged, for nothing is there to judge by: no score, and called an anomaly"
 OTHER = "(other)"
+IF_DECIMALS = "If they stand before decimals, convert these columns to numbers first."
 
 
 # Columns by name, and what was seen in them; orders of dates are checked before they are used.
 NAMED = (
     "number_columns", "text_columns", "truths", "units", "forgiving", "orders", "parts", "origins",
     "since", "medians", "categories", "rare", "gaps", "dropped", "kinds_dropped", "doubtful",
-    "ranges", "names", "told", "commas",
+    "ranges", "names", "told", "commas", "points", "zones",
 )  # fmt: skip
 
 
@@ -330,7 +330,8 @@ class TablePreparation:
     """How the columns of a table become features: numbers first, then dates, then texts.
 
     `learn_preparation` makes one. A number stays as it is, without its unit; true and false become
-    1 and 0. A date becomes sine and cosine of its time of day and of its day of the week. A text
+    1 and 0. A date becomes sine and cosine of its time of day and of its day of the week, by the
+    local clock: that of the time zone of the training rows, or as it is written (`zones`). A text
     becomes one feature of 0 and 1 for each of the commonest texts of its column; the others share
     one, ``column=(other)``. What is missing is NaN in all features of its column, and so is a text
     that the training did not hold: detectors fill it in, and rows are judged by what is there.
@@ -369,8 +370,13 @@ class TablePreparation:
         Of features that are no waves and no texts, where 98 % of the training rows lie.
     names : tuple of str
         All columns of the training rows, in their order.
-    commas : tuple of str
-        Columns of texts that are numbers with decimal commas.
+    commas, points : tuple of str
+        Columns of texts that are numbers with decimal commas, and those with decimal points that
+        Python would not read, such as 1,234.5.
+    zones : dict of str: str or None
+        Columns of dates and times, and the time zone whose clock counts: times of other zones are
+        converted. Where it is empty, the clock of each time counts as it is written. None in files
+        of former versions: texts are converted to UTC, others are as written.
     label : str or None
         The column of labels that came with the rows.
     normal, anomaly : str, list of str or None
@@ -401,6 +407,8 @@ class TablePreparation:
     ranges: dict[str, list[float]] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     commas: tuple[str, ...] = ()
+    points: tuple[str, ...] = ()
+    zones: dict[str, str] | None = None
     label: str | None = None
     normal: Any = None
     anomaly: Any = None
@@ -475,7 +483,12 @@ class TablePreparation:
             rows = as_polars(frame)
             if self.is_plain and [n for n in rows.columns if n in self.names] != [*self.names]:
                 check_columns(frame, estimator)
-            return self.rows_of(rows)
+            X = self.rows_of(rows)
+            for found in range_figures(self, count_outside(self, rows, X)):
+                new, few = found.get("unknown", 0), FAR * (found["column"] in self.categories)
+                if share_interval(new, found["rows"])[0] > few:  # of units, any
+                    warnings.warn(_sentence(found), UserWarning, stacklevel=5)
+            return X
         if self.is_plain:
             return np.asarray(check_table(X, estimator=estimator), dtype=np.float64)
         table: Host = check_table(X)
@@ -521,10 +534,11 @@ class TablePreparation:
         missing = [name for name in self.columns if name not in there]
         if missing:
             unknown = [name for name in there if name not in self.columns]
+            meant = did_you_mean(missing[0], unknown)
             raise ValueError(
                 f"The data lack {counted(len(missing), 'column')} that the model was trained on: "
-                f"{quoted(missing)}.{did_you_mean(missing[0], unknown)} Add them, or fit a model "
-                "without them."
+                f"{quoted(missing)}.{meant and f'{meant} Then rename it.'} Add columns that are "
+                "not there, or fit a model without them."
             )
         return [name for name in there if name not in {*self.columns, *self.dropped}]
 
@@ -564,28 +578,35 @@ class TablePreparation:
         frame, start
             As in `numbers`.
         """
-        frame = self._spelt(frame)
         found: dict[str, Any] = {
             name: numbers_of(frame[name], start, *self._reading(name))
             for name in self.number_columns
         }
-        found |= {n: moments_of(frame[n], order, start) for n, order in self.orders.items()}
+        found |= {name: moments_of(frame[name], *self._clock(name), start) for name in self.orders}
         found |= {name: self._texts(frame[name]) for name in self.text_columns}
         return polars_module().DataFrame(found)
 
-    def _spelt(self, frame: polars.DataFrame) -> polars.DataFrame:
-        """Return the rows with decimal points where columns of texts have decimal commas."""
-        written = [frame[n] for n in self.commas if n in frame.columns and is_text(frame[n])]
-        return frame.with_columns(plain_numbers(texts_of(column), ",") for column in written)
+    def _sign(self, name: str) -> str | None:
+        """Return the decimal sign of texts that Python would not read as numbers; else None."""
+        is_lenient = name in self.points or (name in self.forgiving and name not in self.units)
+        return "," if name in self.commas else "." if is_lenient else None
+
+    def _spelt(self, column: polars.Series) -> polars.Series:
+        """Return texts with numbers as Python writes them."""
+        return plain_numbers(texts_of(column), self._sign(column.name))
 
     def _texts(self, column: polars.Series) -> polars.Series:
         """Return texts, null where one says that there is none and the training did not hold it."""
-        texts, known = texts_of(column), [*self.categories[column.name], *self.rare[column.name]]
+        texts, known = self._spelt(column), [*self.categories[column.name], *self.rare[column.name]]
         return texts.set(says_missing(texts, of_texts=True) & ~texts.is_in(known), None)
 
-    def _reading(self, name: str) -> tuple[bool, str | None, bool]:
-        """How the numbers of a column are written: `truths`, `unit` and `forgiving`."""
-        return name in self.truths, self.units.get(name), name in self.forgiving
+    def _reading(self, name: str) -> tuple[bool, str | None, bool, str | None]:
+        """How the numbers of a column are written, for `read_numbers`."""
+        return name in self.truths, self.units.get(name), name in self.forgiving, self._sign(name)
+
+    def _clock(self, name: str) -> tuple[str, str | None]:
+        """How the dates of a column are written, and the zone whose clock counts."""
+        return self.orders[name], (self.zones or {}).get(name)
 
     def wrong_cells(self, frame: polars.DataFrame) -> dict[str, polars.Series]:
         """Of columns that `numbers` would refuse, which rows hold no number or date there.
@@ -595,11 +616,11 @@ class TablePreparation:
         frame : polars.DataFrame
             As in `numbers`.
         """
-        wrong, frame = {}, self._spelt(frame)
+        wrong = {}
         for name in [*self.number_columns, *self.orders]:
             try:
                 if name in self.orders:
-                    here = read_moments(frame[name], self.orders[name])[1]
+                    here = read_moments(frame[name], *self._clock(name))[1]
                 else:
                     here = read_numbers(frame[name], *self._reading(name))[2]
             except ValueError:  # a type that holds no numbers at all
@@ -624,15 +645,21 @@ class TablePreparation:
     def unknown_texts(self, frame: polars.DataFrame) -> dict[str, polars.Series]:
         """Of each column of texts, which rows hold one that was not in the training.
 
+        Of a column of numbers in which texts are missing: which hold a number in another unit.
+
         Parameters
         ----------
         frame : polars.DataFrame
             As in `numbers`.
         """
-        return {
+        found = {
             name: self._texts(frame[name]).is_in([*self.categories[name], *self.rare[name]]).not_()
             for name in self.text_columns
         }
+        for name in (name for name in self.forgiving if is_text(frame[name])):
+            numbers, units = without_unit(self._spelt(frame[name]))
+            found[name] = numbers.is_not_null() & ~units.is_in(["", self.units.get(name, "")])
+        return found
 
     def new_in(self, frame: polars.DataFrame) -> Counter[str]:
         """Count, in words, what rows hold that the training rows did not.
@@ -727,6 +754,7 @@ def learn_preparation(
     kinds: Mapping[str, str] | None = None,
     scores: bool = False,
     start: int | None = None,
+    decimal: str | None = None,
 ) -> TablePreparation:
     """Settle what each column is, and learn how it becomes features.
 
@@ -748,6 +776,8 @@ def learn_preparation(
         Whether the columns are scores: no texts and no dates.
     start : int, optional
         Rows before these in their file, for messages; by default the rows are of no file.
+    decimal : {".", ","}, optional
+        The decimal sign of texts; by default that of each column is found by looking at it.
 
     Returns
     -------
@@ -777,9 +807,12 @@ def learn_preparation(
     names = frame.columns
     features, drop = check_names(features, names), check_names(drop, names)
     categories, given = check_names(categories, names), check_kinds(kinds or {}, names)
-    commas = tuple(column.name for column in frame if has_decimal_commas(column))
-    made = TablePreparation(scores=scores, names=tuple(names), commas=commas)
-    frame = made._spelt(frame)
+    signs = {name: decimal or sign for name, sign in decimal_signs(frame).items()}
+    whole = [n for n, sign in signs.items() if not sign and has_grouping_points(frame[n])]
+    commas = tuple(name for name, sign in signs.items() if sign == "," or name in whole)
+    made = TablePreparation(scores=scores, names=tuple(names), commas=commas, points=tuple(signs))
+    written, frame = frame, frame.with_columns(made._spelt(frame[name]) for name in signs)
+    made.points = tuple(n for n in signs if n not in commas and (frame[n] != written[n]).any())
     told = dict.fromkeys(categories, "category") | dict.fromkeys(drop, "drop") | given
     kept, words = [], []
     for column in frame:
@@ -792,20 +825,21 @@ def learn_preparation(
             taken = infer_kind(column, asked_for=name in features, scores=scores)
         _record_kind(made, taken, cycles=1 if name in told else CYCLES)
         kept.append(taken)
-        words += [] if taken.why else _words_for_gaps(column, taken.column)
+        words += [] if taken.why else _words_for_gaps(written[name], taken.column)
     if mixed := [taken for taken in kept if taken.kind == MIXED]:
-        _refuse_mistakes(mixed, start)
+        _refuse_mistakes(mixed, written, start)
     made.told = (f"Taken as missing: {', '.join(words[:MOST_NAMES])}.",) if words else ()
+    if whole := [name for name in whole if name in made.number_columns]:
+        made.told += (f"Points between thousands: {quoted(whole)}. {IF_DECIMALS}",)
+    made.zones = {name: zone_of(frame[name]) for name in made.orders}
     frame = frame.with_columns(taken.column for taken in kept if taken.kind == "category")
     _count_from_first_date(made)
     if not made.columns:
         reasons = "; ".join(f"{quote(name)}: {why}" for name, why in made.dropped.items())
+        reasons = "nothing varies in a single row: pass more" if frame.height == 1 else reasons
         raise ValueError(f"No column is left to learn from ({reasons or 'there was none'}).")
-    made.doubtful = [
-        name
-        for name in made.number_columns
-        if not scores and name not in {*features, *told} and all_differ(parse_column(frame[name]))
-    ]
+    unasked = [] if scores else [n for n in made.number_columns if n not in {*features, *told}]
+    made.doubtful = [name for name in unasked if all_differ(parse_column(frame[name]))]
     made.forgiving = [name for name in made.number_columns if told.get(name) == "number"]
     _learn_values(made, frame, start)
     return made
@@ -813,8 +847,8 @@ def learn_preparation(
 
 def _words_for_gaps(given: polars.Series, taken: polars.Series) -> list[str]:
     """List the words that were taken for gaps, and in how many rows."""
-    cells = given.filter(says_missing(given) & taken.is_null()).cast(polars_module().String)
-    counts = Counter(filter(None, cells.str.strip_chars().to_list()))
+    cells = given.filter(given.is_not_null() & taken.is_null() & is_text(given))
+    counts = Counter(filter(None, texts_of(cells).str.strip_chars().to_list()))
     return [f"{quote(word)} in {quote(given.name)} ({counted(rows, 'row')})"
             for word, rows in counts.most_common()]  # fmt: skip
 
@@ -896,9 +930,8 @@ def prepare_frame(X: Any, columns: Any) -> tuple[Any, TablePreparation | None]:
     table = as_polars(frame)
     if 0 in table.shape:
         raise ValueError(FEATURES.too_small(f"{table.shape}"))
-    made = columns
-    if not isinstance(columns, TablePreparation):
-        made = learn_preparation(table, kinds=columns)
+    is_made = isinstance(columns, TablePreparation)
+    made = columns if is_made else learn_preparation(table, kinds=columns)
     return made.rows_of(table), made
 
 
@@ -1017,9 +1050,8 @@ def range_figures(preparation: TablePreparation, counts: RangeCounts) -> list[di
         powers = {power: n for (of, power), n in counts.powers.items() if of == name and power}
         most = max(powers, key=lambda power: powers[power], default=None)
         factor = 10.0**most if most is not None and powers[most] > 0.5 * outside else None
-        found.append(
-            figures | {"low": low, "high": high, "below": below, "above": above, "factor": factor}
-        )
+        ends = {"low": low, "high": high, "below": below, "above": above, "factor": factor}
+        found.append(figures | ends)
     return sorted(found, key=lambda each: -each["share"])
 
 
@@ -1032,8 +1064,9 @@ def _sentence(figures: dict[str, Any]) -> str:
     name, share = quote(figures["column"]), per_cent(figures["share"])
     if "unknown" in figures:
         return (
-            f"{name} holds texts that the training did not in {counted(figures['unknown'], 'row')} "
-            f"({share} of those with a text): these were judged by the other columns."
+            f"{name} holds texts or units that the training did not in "
+            f"{counted(figures['unknown'], 'row')} ({share} of those with a value): these were "
+            "judged by the other columns. Has its spelling or its unit changed?"
         )
     sides = [f"{side} it in {counted(figures[side], 'row')}"
              for side in ("below", "above") if figures[side]]  # fmt: skip
