@@ -57,8 +57,10 @@ from lpfuse import (
     HistogramDetector,
     KernelPCADetector,
     KNNDetector,
+    LOFDetector,
     LpFusion,
     OneClassGP,
+    RobustCovarianceDetector,
     TailScaler,
     TwoSidedMinMax,
 )
@@ -208,9 +210,9 @@ VIEWS = [NormalQuantiles(), Indicators(), StandardScaler()]
         KNNDetector(3, n_subspaces=3, max_samples=10, random_state=0),
         HistogramDetector(),
         ColumnForest(random_state=0),
-        KNNDetector(1, n_subspaces=8, random_state=0),
-        HistogramDetector(),
-        ColumnForest(random_state=0),
+        LOFDetector(),
+        LOFDetector(5, max_samples=10, random_state=0),
+        RobustCovarianceDetector(),
     ],
     view=VIEWS,
 )

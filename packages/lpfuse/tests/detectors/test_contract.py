@@ -26,12 +26,15 @@ from lpfuse import (
     HistogramDetector,
     KernelPCADetector,
     KNNDetector,
+    LOFDetector,
     OneClassGP,
+    RobustCovarianceDetector,
 )
 
 NAMES = ["height", "width", "depth"]
 CLASSES = [
-    SVDD, OneClassGP, KernelPCADetector, GMMDetector, KNNDetector, HistogramDetector, ColumnForest
+    SVDD, OneClassGP, KernelPCADetector, GMMDetector, KNNDetector, LOFDetector, HistogramDetector,
+    ColumnForest, RobustCovarianceDetector,
 ]  # fmt: skip
 FEW = {"approximation": "nystroem", "n_components": 5, "random_state": 0}
 WAVES = {"approximation": "fourier", "random_state": 0}
@@ -87,8 +90,10 @@ quiet = pytest.mark.filterwarnings(
         KernelPCADetector(),
         GMMDetector(2),
         KNNDetector(),
+        LOFDetector(),
         HistogramDetector(),
         ColumnForest(8, random_state=0),
+        RobustCovarianceDetector(),
     ],
     ids=str,
 )
@@ -139,9 +144,12 @@ DETECTORS = {
     "KNN, samples": KNNDetector(2, n_subspaces=4, max_samples=7, random_state=0),
     "histogram": HistogramDetector(),
     "columns": ColumnForest(8, random_state=0),
+    "LOF": LOFDetector(5),
+    "LOF, samples": LOFDetector(5, max_samples=15, random_state=0),
+    "covariance": RobustCovarianceDetector(),
 }
 every_detector = pytest.mark.parametrize("name", DETECTORS)
-ONE_OF_EACH_CLASS = ["SVDD", "GP", "KPCA", "GMM", "KNN", "histogram", "columns"]
+ONE_OF_EACH_CLASS = ["SVDD", "GP", "KPCA", "GMM", "KNN", "histogram", "columns", "LOF", "covariance"]
 one_of_each_class = pytest.mark.parametrize("name", ONE_OF_EACH_CLASS)
 every_class = pytest.mark.parametrize("make", CLASSES)
 
@@ -489,6 +497,15 @@ BAD_PARAMETERS = {
         "n_trees": [0, 1.5, "many", None, True],
         "min_samples_leaf": [0, 0.5, None],
         "max_samples": [0, 2.5, None],
+    },
+    LOFDetector: {
+        "contamination": KERNEL["contamination"],
+        "n_neighbors": [0, 1.5, "three", None, True],
+        "max_samples": [0, 2.5, None],
+    },
+    RobustCovarianceDetector: {
+        "contamination": KERNEL["contamination"],
+        "support_fraction": [0.4, 1.1, "some", None],
     },
 }
 

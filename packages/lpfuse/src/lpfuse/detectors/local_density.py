@@ -50,6 +50,8 @@ class LOFDetector(HeldOutDetector):
         Their positions among the training rows.
     farthest_, reach_ : ndarray of shape (n_kept,)
         Their k-distances and mean reachability distances, to other rows.
+    least_ : float
+        What is added to the latter, since distances may be zero.
     n_samples_ : int
         Number of training rows.
     held_out_scores_ : ndarray of shape (n,) or None
@@ -82,6 +84,8 @@ class LOFDetector(HeldOutDetector):
     kept_: NDArray[np.int64]
     farthest_: Host
     reach_: Host
+    least_: float
+    relative_work = 2.0
 
     def __init__(
         self,
@@ -106,6 +110,7 @@ class LOFDetector(HeldOutDetector):
         self.rows_ = X[self.kept_]
         nearest, apart = self._neighbours(self.rows_, np.arange(len(self.rows_)))
         self.farthest_ = apart.max(axis=1)
+        self.least_ = float(LEAST * self.farthest_.mean()) or 1.0
         self.reach_ = self._reach(nearest, apart)
         found: Host = -(self.reach_[:, None] / self.reach_[nearest]).mean(axis=1)
         return found if n <= most else None
@@ -129,8 +134,7 @@ class LOFDetector(HeldOutDetector):
         return nearest, apart
 
     def _reach(self, nearest: NDArray[np.int64], apart: Host) -> Host:
-        reach = np.maximum(self.farthest_[nearest], apart).mean(axis=1)
-        found: Host = reach + (LEAST * self.farthest_.mean() or 1.0)
+        found: Host = np.maximum(self.farthest_[nearest], apart).mean(axis=1) + self.least_
         return found
 
     def _factors(self, X: Host, own: NDArray[np.int64]) -> Host:

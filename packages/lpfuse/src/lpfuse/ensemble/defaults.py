@@ -644,7 +644,7 @@ def asked_fusion(fusion: Any, p: Any) -> Any:
 
 # Assumed share of anomalies among unlabelled rows, where `contamination` does not tell it: on 171
 # tables a larger one loses more on clean rows than it gains on dirty ones (docs/adr/0049).
-SUSPECTED = 0.03
+SUSPECTED = 0.025
 
 FILE = "prior.json"  # written by `python -m research.studies.tables prior`
 # Radii to choose from, in multiples of ‖w₀‖₂: half as far from the prior as zero is, as far, twice.

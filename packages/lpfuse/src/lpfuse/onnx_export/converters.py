@@ -54,7 +54,9 @@ from lpfuse.detectors import (
     HistogramDetector,
     KernelPCADetector,
     KNNDetector,
+    LOFDetector,
     OneClassGP,
+    RobustCovarianceDetector,
     columns,
     neighbours,
 )
@@ -381,6 +383,26 @@ def nearest_neighbours(detector: KNNDetector, X: Tensor) -> Tensor:
     return -hstack(parts).sum() / len(parts)
 
 
+def local_density(detector: LOFDetector, X: Tensor) -> Tensor:
+    """Return the mean ratio of reachability distances, from the nearest kept rows."""
+    rows, apply = detector.rows_, X.graph.apply
+    near, Z = X - rows.mean(axis=0), rows - rows.mean(axis=0)
+    squares = (Z**2).sum(axis=1) - 2.0 * (near @ Z.T)
+    k = min(int(detector.n_neighbors), len(rows) - 1)
+    nearest = squares.apply("TopK", np.array([k]), output=1, axis=1, largest=0)
+    apart = X.as_column() - apply("Gather", rows, nearest, axis=0)
+    distances = (apart**2).apply("ReduceSum", np.array([2]), keepdims=0).apply("Sqrt")
+    reach = distances.apply("Max", apply("Gather", detector.farthest_, nearest, axis=0)).sum() / k
+    inverse = apply("Gather", 1.0 / detector.reach_, nearest, axis=0)
+    return -((reach + detector.least_) * inverse.sum() / k)
+
+
+def robust_covariance(detector: RobustCovarianceDetector, X: Tensor) -> Tensor:
+    """Return the logarithm of the squared Mahalanobis distance."""
+    white = (X - detector.location_) @ detector.whitening_
+    return -((white**2).sum() + 1.0).apply("Log")
+
+
 def column_forest(detector: ColumnForest, X: Tensor) -> Tensor:
     """Return the squared standardised errors of the predictions of each column."""
     d, trees = detector.n_features_in_, []
@@ -437,6 +459,8 @@ COLUMN_TRANSFORMERS: Converters = {
 }
 COLUMN_DETECTORS: Converters = {
     KNNDetector: nearest_neighbours,
+    LOFDetector: local_density,
+    RobustCovarianceDetector: robust_covariance,
     HistogramDetector: histogram,
     ColumnForest: column_forest,
 }
