@@ -29,7 +29,6 @@ from lpfuse.fusion import (
     BestSingle,
     CosineSimilarity,
     DecisionTemplates,
-    DynamicEnsemble,
     ExhaustiveWeights,
     FixedRule,
     GeneticWeights,
@@ -40,7 +39,8 @@ from lpfuse.fusion import (
     SwarmWeights,
     fixed,
 )
-from lpfuse.iterative import IterativeEnsemble
+from research.rivals.dynamic import DynamicEnsemble
+from research.rivals.iterative import IterativeEnsemble
 from research.rivals.pools import bagged_one_class_svms, bootstraps, random_subspaces
 from research.rivals.related import SIMILARITIES, FuzzyNeighbours, GeneticSelection
 

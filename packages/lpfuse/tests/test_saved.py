@@ -23,14 +23,15 @@ from lpfuse.io.writing import Encoder
 FITTED = {"LpFusion", "TwoSidedMinMax"}
 
 # What files of users hold: a name may be added here, never changed. One whose class has left is
-# read over from then on (`FORMER_CLASSES`), and never given to another class.
+# read over from then on (`FORMER_CLASSES`), or refused (`LEFT`), and never given to another class.
+LEFT = ["DynamicEnsemble", "IterativeEnsemble"]
 NAMES = {
     "Alternatives", "BestSingle", "Bet", "CalibratedFit", "Certificate", "ClassifierExpert",
     "ColumnForest", "Combination",
-    "CosineSimilarity", "DecisionTemplates", "Drift", "DriftMonitor", "DynamicEnsemble",
+    "CosineSimilarity", "DecisionTemplates", "Drift", "DriftMonitor",
     "Evidence", "ExhaustiveWeights", "Expansion", "FeatureMap", "FilledGaps", "FixedRule",
     "FusedDetector", "FusedDetectorCV", "GMMDetector", "GeneticWeights",
-    "HeldOutScores", "HistogramDetector", "Indicators", "IterativeEnsemble",
+    "HeldOutScores", "HistogramDetector", "Indicators",
     "KNNDetector", "KeptRows", "Kernel", "KernelPCADetector",
     "LOFDetector", "LinearSVMStacker", "LocalLpFusion", "LogisticStacker", "LpFusion", "LpPath", "MeanOfFits",
     "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP",
@@ -79,6 +80,13 @@ def test_what_former_versions_saved_is_read_over(tmp_path):
     # Weights that were moved after their fit are not those that the certificate was for.
     assert vars(fusion).keys() == vars(moved).keys() - {"certificate_"}
     assert vars(scaler).keys() == vars(scale).keys()
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_classes_that_left_are_refused(name, tmp_path):
+    write_manifest(tmp_path / "former.lpfuse", [{"object": [name, {}]}], {})
+    with pytest.raises(ValueError, match=f"an object of the class '{name}', which is unknown"):
+        load(tmp_path / "former.lpfuse")
 
 
 def test_a_name_belongs_to_one_class():

@@ -15,7 +15,6 @@ from lpfuse import (
     FusedDetector,
     GMMDetector,
     HistogramDetector,
-    IterativeEnsemble,
     KernelPCADetector,
     KNNDetector,
     LpFusion,
@@ -75,7 +74,6 @@ def test_it_is_the_share_of_pairs_in_order(rows):
         SVDD(), OneClassGP(), KernelPCADetector(), GMMDetector(random_state=0), KNNDetector(),
         HistogramDetector(), ColumnForest(4, random_state=0),
         FusedDetector(["gmm", "knn"], random_state=0),
-        IterativeEnsemble(FusedDetector(["gmm", "knn"], random_state=0), random_state=0),
     ],
     ids=lambda detector: type(detector).__name__,
 )  # fmt: skip

@@ -22,7 +22,7 @@ from lpfuse._arrays.operations import Host
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import default_detectors, fit_detectors
 from lpfuse.fusion import BestSingle, FixedRule
-from lpfuse.iterative import IterativeEnsemble
+from research.rivals.iterative import IterativeEnsemble
 from research.studies.running import maker_at
 from research.studies.tables.rivals import RIVALS, Score
 from research.studies.tables.splits import Training

@@ -9,7 +9,6 @@ from scipy.stats import rankdata
 from sklearn.naive_bayes import GaussianNB
 
 from lpfuse import FixedRule, FusedDetector, KernelPCADetector, LpFusion, OneClassGP
-from lpfuse.fusion import DynamicEnsemble
 from research.common.options import Options
 from research.common.protocol import area
 from research.common.splits import split
@@ -17,6 +16,7 @@ from research.common.store import read_rows
 from research.paper import labels
 from research.paper.labels import CurveData, learnt, rows_of, run
 from research.paper.labels_page import HINDSIGHT, OUR_PICK, OUR_STACKER, OUR_SUM
+from research.rivals.dynamic import DynamicEnsemble
 from research.rivals.fusion import RIVALS
 
 POOL = [("kpca", KernelPCADetector()), ("gp", OneClassGP(gamma=1.0))]

@@ -12,6 +12,7 @@ from lpfuse import TwoSidedMinMax, fusion
 from lpfuse.fusion.fixed import RULES
 from research.common.protocol import area
 from research.rivals import fusion as rivals
+from research.rivals.dynamic import DynamicEnsemble
 from research.rivals.fusion import (
     ENSEMBLES,
     GRIDS,
@@ -65,7 +66,7 @@ def test_every_fusion_of_the_project_is_among_them():
     made = [make(0) for make in RIVALS.values()]
     named = [getattr(fusion, name) for name in fusion.__all__]
     classes = {each for each in named if isinstance(each, type)}
-    assert {type(each) for each in made} == classes | {GeneticSelection}
+    assert {type(each) for each in made} == classes | {DynamicEnsemble, GeneticSelection}
     assert {each.rule for each in made if isinstance(each, fusion.FixedRule)} == set(RULES)
 
 

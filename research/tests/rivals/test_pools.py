@@ -11,7 +11,6 @@ from lpfuse import (
     FixedRule,
     FusedDetector,
     GMMDetector,
-    IterativeEnsemble,
     KernelPCADetector,
     OneClassEnsembleClassifier,
     load,
@@ -194,7 +193,6 @@ def test_the_heterogeneous_pool_is_the_default_pool():
 @pytest.mark.parametrize(
     "estimator",
     [
-        IterativeEnsemble(FusedDetector([("gmm", GMMDetector(1))]), random_state=0),
         OneClassEnsembleClassifier(FusedDetector([("gmm", GMMDetector(1))]), random_state=0),
         BaggedDetector(GMMDetector(1), random_state=0),
     ],

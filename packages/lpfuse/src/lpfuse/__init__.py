@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from lpfuse.ensemble import FusedDetector
     from lpfuse.fusion.fixed import FixedRule
     from lpfuse.fusion.lp import LpFusion, lp_path
-    from lpfuse.iterative import IterativeEnsemble
     from lpfuse.multiclass import OneClassEnsembleClassifier
     from lpfuse.scaling import TailScaler, TwoSidedMinMax
     from lpfuse.selection import FusedDetectorCV
@@ -62,7 +61,6 @@ __all__ = [
     "FusedDetectorCV",
     "GMMDetector",
     "HistogramDetector",
-    "IterativeEnsemble",
     "KNNDetector",
     "KernelPCADetector",
     "LOFDetector",
@@ -87,7 +85,6 @@ _MODULE_OF = {
     "FusedDetectorCV": "selection",
     "GMMDetector": "detectors",
     "HistogramDetector": "detectors",
-    "IterativeEnsemble": "iterative",
     "KNNDetector": "detectors",
     "KernelPCADetector": "detectors",
     "LOFDetector": "detectors",

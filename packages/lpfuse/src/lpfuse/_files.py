@@ -37,8 +37,8 @@ Class = TypeVar("Class", bound=type)
 # Modules that register classes. They are imported when a file names a class that is not registered
 # yet: `import lpfuse` imports none of them.
 REGISTERING_MODULES = (
-    "adapters", "detectors", "ensemble", "frames", "fusion", "iterative", "monitor", "multiclass",
-    "optim", "paper", "scaling", "selection", "views",
+    "adapters", "detectors", "ensemble", "frames", "fusion", "monitor", "multiclass", "optim",
+    "paper", "scaling", "selection", "views",
 )  # fmt: skip
 GROUP = "lpfuse.saved"  # entry points of other packages: modules that register classes
 
@@ -50,7 +50,8 @@ ANY: Words = (str,)
 
 # Classes and attributes of earlier versions, which are ignored on loading. Names of classes are
 # never reused. Some attributes invalidate others: weights that were updated after the fit have no
-# certificate.
+# certificate. Nor are the names DynamicEnsemble and IterativeEnsemble reused: a model cannot score
+# without these, so files that name them are refused, as those of an unknown class are.
 FORMER_CLASSES = frozenset((
     "FollowedRows", "GradientLearner", "LabelledWindow", "OnlineWeights", "QuantileSketch",
     "RunningQuantiles", "SafeMixture",

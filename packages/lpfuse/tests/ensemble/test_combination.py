@@ -10,7 +10,14 @@ from sklearn.base import clone
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from helpers.pools import Lowest
-from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
+from lpfuse import (
+    FixedRule,
+    FusedDetector,
+    GMMDetector,
+    KernelPCADetector,
+    LpFusion,
+    TwoSidedMinMax,
+)
 from lpfuse.ensemble.calibration import HeldOutScores, OutOfFoldScores
 from lpfuse.ensemble.combination import Combination, rows_by_gaps, scale_scores, without_gaps
 from oracles.fused import growth, weigh
@@ -75,6 +82,23 @@ def test_normal_rows_alone_need_no_labels():
 
     assert Combination.learn(TwoSidedMinMax(), Told(), S, np.ones(40)).fusion.told_ is None
     np.testing.assert_array_equal(Combination.learn(TwoSidedMinMax(), Told(), S, Y).fusion.told_, Y)
+
+
+def test_needs_scorer_gives_scaled_scores_of_other_rows():
+    rows = np.random.default_rng(2).normal(size=(5, 2))
+
+    class Asking(FixedRule):
+        needs_scorer = True
+
+        def fit(self, S, y=None, ask=None):
+            self.answer_ = ask(rows)
+            return super().fit(S)
+
+    pool = [("kpca", KernelPCADetector()), ("gmm", GMMDetector())]
+    fused = FusedDetector(pool, fusion=Asking(), random_state=0).fit(S[:, :2])
+    combination = fused.combination_
+    expected = combination.scaler.transform(fused.detector_scores(rows))
+    np.testing.assert_allclose(combination.fusion.answer_, expected)
 
 
 @pytest.mark.parametrize("fusion", [LEAST_SQUARES, FixedRule()])

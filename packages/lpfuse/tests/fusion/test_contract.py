@@ -9,7 +9,6 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from lpfuse import FixedRule, FusedDetector, GMMDetector, KernelPCADetector, LpFusion
-from lpfuse.fusion.dynamic import DynamicEnsemble
 from lpfuse.fusion.local import LocalLpFusion
 from lpfuse.fusion.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
@@ -27,7 +26,6 @@ RIVALS = [
     ExhaustiveWeights(steps=4),
     DecisionTemplates(),
     CosineSimilarity(),
-    DynamicEnsemble(random_state=0),
     LocalLpFusion(random_state=0),
 ]
 rng = np.random.default_rng(0)
@@ -133,12 +131,11 @@ def test_each_can_be_saved_and_loaded(rival, tmp_path):
     )
 
 
-@pytest.mark.parametrize("rival", [DynamicEnsemble(), LocalLpFusion()], ids=str)
-def test_features_that_no_detector_reads_may_be_missing(rival):
+def test_features_that_no_detector_reads_may_be_missing():
     X = rng.normal(size=(120, 3))
     X[::7, 2] = np.nan
     pool = [("kpca", KernelPCADetector(), [0, 1]), ("gmm", GMMDetector(), [0, 1])]
-    fused = quietly(FusedDetector(pool, fusion=rival, random_state=0), X)
+    fused = quietly(FusedDetector(pool, fusion=LocalLpFusion(), random_state=0), X)
     assert np.isfinite(fused.score_samples(X)).all()
     at_mean = X.copy()
     at_mean[::7, 2] = np.nanmean(X[:, 2])

@@ -51,7 +51,6 @@ from lpfuse.fusion import (
     BestSingle,
     CosineSimilarity,
     DecisionTemplates,
-    DynamicEnsemble,
     ExhaustiveWeights,
     GeneticWeights,
     LinearSVMStacker,
@@ -60,7 +59,6 @@ from lpfuse.fusion import (
     SwarmWeights,
 )
 from lpfuse.io.reading import loadable_classes
-from lpfuse.iterative import IterativeEnsemble
 from lpfuse.monitor import DriftMonitor
 from lpfuse.multiclass import OneClassEnsembleClassifier
 from lpfuse.paper import Pipeline
@@ -86,7 +84,6 @@ FUSIONS = {
     "BestSingle": BestSingle(),
     "CosineSimilarity": CosineSimilarity(),
     "DecisionTemplates": DecisionTemplates(),
-    "DynamicEnsemble": DynamicEnsemble(random_state=0),
     "ExhaustiveWeights": ExhaustiveWeights(3),
     "GeneticWeights": GeneticWeights(6, 2, random_state=0),
     "LinearSVMStacker": LinearSVMStacker(),
@@ -130,7 +127,6 @@ DETECTORS = {
     ),
     "FusedDetector, experts": fused([PAIR[0], ("expert", DecisionTreeClassifier(max_depth=2))]),
     "FusedDetectorCV": FusedDetectorCV(PAIR, ps=[1.0, 2.0], cv=2, random_state=0),
-    "IterativeEnsemble": IterativeEnsemble(fused(PAIR), max_rounds=2, random_state=0),
     "OneClassEnsembleClassifier": OneClassEnsembleClassifier(fused(PAIR)),
 }
 # What scikit-learn's own estimators need to be made.

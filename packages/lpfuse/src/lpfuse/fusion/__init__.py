@@ -1,6 +1,5 @@
 """Ways to fuse scores: one interface, one file a family."""
 
-from lpfuse.fusion.dynamic import DynamicEnsemble
 from lpfuse.fusion.fixed import FixedRule
 from lpfuse.fusion.local import LocalLpFusion
 from lpfuse.fusion.lp import PAPER_GRID, LpFusion, lp_path
@@ -13,7 +12,6 @@ __all__ = [
     "BestSingle",
     "CosineSimilarity",
     "DecisionTemplates",
-    "DynamicEnsemble",
     "ExhaustiveWeights",
     "FixedRule",
     "GeneticWeights",

@@ -11,8 +11,8 @@ from sklearn.metrics import roc_auc_score
 from helpers.cases import cases
 from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import pairwise
-from lpfuse import LpFusion
-from lpfuse.fusion.dynamic import DynamicEnsemble
+from lpfuse import FusedDetector, GMMDetector, KernelPCADetector, LpFusion
+from research.rivals.dynamic import DynamicEnsemble
 
 IDLE_COLUMNS = "ignore:Scores have no spread:UserWarning", "ignore:Some detectors give:UserWarning"
 MODES = ["auto", "winner", "fusion"]
@@ -278,6 +278,46 @@ def test_the_units_of_features_do_not_matter(labelled):
     plain = clone(fusion).fit(S, y, X=X).score_samples(S, X)
     other = X * [1000, 1, 0.01, 8] + [3, 0, -7, 100]
     np.testing.assert_allclose(clone(fusion).fit(S, y, X=other).score_samples(S, other), plain)
+
+
+# ------------------------------------------------------------------------------ in a FusedDetector
+
+POOL = [("kpca", KernelPCADetector(), [0, 1]), ("gmm", GMMDetector(), [0, 1])]
+
+
+def in_a_detector(X, y=None):
+    return FusedDetector(POOL, fusion=DynamicEnsemble(), random_state=0).fit(X, y)
+
+
+def test_it_fuses_the_detectors_of_a_fused_detector():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(120, 2)), rng.normal(3.0, 1.0, size=(20, 2))])
+    y = np.repeat([1, -1], [120, 20])
+    for fused in (in_a_detector(X[:120]), in_a_detector(X, y)):
+        assert set(fused.predict(X)) == {1, -1}
+        assert roc_auc_score(y, fused.score_samples(X)) > 0.9
+        assert ((fused.pvalues(X) > 0) & (fused.pvalues(X) <= 1)).all()
+
+
+def test_a_fused_detector_lets_it_ask_the_detectors(labelled):
+    """Scores of artificial outliers that are presumed would be others."""
+    X = labelled[2]
+    fused = in_a_detector(X)
+    fusion, scaler = fused.combination_.fusion, fused.combination_.scaler
+    features = fusion.positions_[len(X) :] * fusion.feature_scaler_.scale_
+    scores = scaler.transform(fused.detector_scores(features + fusion.feature_scaler_.mean_))
+    expected = 1.0 - fusion._probabilities(scores)
+    np.testing.assert_allclose(fusion.correctness_[len(X) :], expected, atol=1e-9)
+
+
+def test_features_that_no_detector_reads_may_be_missing():
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    X[::7, 2] = np.nan
+    fused = in_a_detector(X)
+    at_mean = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
+    found = fused.score_samples(X)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found, fused.score_samples(at_mean))
 
 
 # ------------------------------------------------------------------------------------------- scale

@@ -9,7 +9,7 @@ from helpers.cases import cases
 from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pools import Distance
 from lpfuse import FixedRule, FusedDetector, GMMDetector, TwoSidedMinMax
-from lpfuse.iterative import IterativeEnsemble
+from research.rivals.iterative import IterativeEnsemble
 
 IDLE = (
     "ignore:Scores have no spread:UserWarning",

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host
 from lpfuse._base import Scorer
-from lpfuse._files import saved_as
 from lpfuse._validation.params import check_count, check_labels, check_share
 from lpfuse._validation.tables import check_table, record_columns
 from lpfuse.ensemble import FusedDetector
@@ -26,7 +25,6 @@ from lpfuse.threshold import contamination_offset
 __all__ = ["IterativeEnsemble"]
 
 
-@saved_as("IterativeEnsemble")
 class IterativeEnsemble(Scorer):
     r"""A fused detector for contaminated training rows, in the style of FNDF [1]_.
 
@@ -94,7 +92,7 @@ class IterativeEnsemble(Scorer):
     --------
     >>> import numpy as np
     >>> from lpfuse import FixedRule, FusedDetector, GMMDetector, KernelPCADetector
-    >>> from lpfuse.iterative import IterativeEnsemble
+    >>> from research.rivals.iterative import IterativeEnsemble
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(size=(180, 2)), rng.uniform(-9, 9, size=(20, 2))])
     >>> detectors = [("kpca", KernelPCADetector()), ("gmm", GMMDetector(n_components=1))]

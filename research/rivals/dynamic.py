@@ -13,7 +13,6 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from lpfuse._arrays.operations import Array, Host, beside, map_row_blocks
-from lpfuse._files import saved_as
 from lpfuse._validation import tables
 from lpfuse._validation.params import check_choice, check_count, check_number
 from lpfuse.fusion.local import LocalFusion, LocatedScores, located_scores
@@ -94,7 +93,6 @@ CONFIDENCE = 0.9  # probability of "normal" at the median of the normal rows
 ROUNDING = 1e-9
 
 
-@saved_as("DynamicEnsemble", mode=MODES)
 class DynamicEnsemble(LocalFusion):
     r"""Select or weight detectors row by row, by their accuracy on neighbouring rows.
 
@@ -181,7 +179,7 @@ class DynamicEnsemble(LocalFusion):
     Each detector is right in one half of the space:
 
     >>> import numpy as np
-    >>> from lpfuse.fusion.dynamic import DynamicEnsemble
+    >>> from research.rivals.dynamic import DynamicEnsemble
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.uniform(-1, 1, (400, 1)), np.where(np.arange(400) < 100, -1, 1)
     >>> S = np.where((X > 0) == [[True, False]], y[:, None], rng.uniform(-1, 1, (400, 2)))
