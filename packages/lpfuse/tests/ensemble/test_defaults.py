@@ -9,6 +9,7 @@ from lpfuse import FixedRule, FusedDetector, FusedDetectorCV, TailScaler, TwoSid
 from lpfuse.ensemble.components import default_detectors
 
 ONE_CLASS = ["gp", "knn", "knn subspaces", "knn samples", "histogram", "columns"]
+ROBUST = ["covariance", "lof", "knn 5", "knn half"]
 EXPERTS = ["trees", "boosting", "svm"]
 
 
@@ -29,7 +30,7 @@ def test_many_rows_have_approximate_kernels_and_no_support_vectors():
 def test_they_are_what_a_fused_detector_takes_by_itself():
     X = np.random.default_rng(0).normal(size=(40, 2))
     fused = FusedDetector(cv=2, calibration="plain", random_state=0).fit(X)
-    assert fused.detector_names_ == ONE_CLASS
+    assert fused.detector_names_ == [*ONE_CLASS, *ROBUST]
 
 
 @pytest.mark.parametrize(
@@ -37,8 +38,8 @@ def test_they_are_what_a_fused_detector_takes_by_itself():
     [
         ({}, TailScaler),
         ({"prior": None}, TwoSidedMinMax),
-        ({"prior": np.ones(6)}, TwoSidedMinMax),
-        ({"prior": dict.fromkeys(ONE_CLASS, 1.0)}, TwoSidedMinMax),
+        ({"prior": np.ones(10)}, TwoSidedMinMax),
+        ({"prior": dict.fromkeys([*ONE_CLASS, *ROBUST], 1.0)}, TwoSidedMinMax),
         ({"fusion": FixedRule()}, TwoSidedMinMax),
         ({"detectors": "paper"}, TwoSidedMinMax),
         ({"fusion": FixedRule(), "scaler": TailScaler()}, TailScaler),

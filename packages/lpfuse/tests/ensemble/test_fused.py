@@ -748,7 +748,7 @@ def test_the_paper_and_the_default():
     assert paper.detector_names_ == ["svdd", "gp", "kpca", "gmm"]
     pure, many, in_sample = (
         FusedDetector(cv=cv, random_state=0).fit(X, y).detector_names_
-        for cv, y in [(2, None), (2, Y), ("in-sample", Y)]
+        for cv, y in [(2, np.ones(len(X))), (2, Y), ("in-sample", Y)]
     )
     assert pure == many[: len(pure)]
     assert len(many) > len(pure) > 4

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 from sklearn.ensemble import ExtraTreesClassifier, IsolationForest, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import LocalOutlierFactor
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
@@ -22,6 +21,7 @@ from lpfuse import (
     GMMDetector,
     KernelPCADetector,
     KNNDetector,
+    LOFDetector,
     LpFusion,
     OneClassGP,
     TwoSidedMinMax,
@@ -43,7 +43,7 @@ from lpfuse_cli.console import Detectors
         ("forest", IsolationForest),
         ("isolation-forest", IsolationForest),
         ("IForest", IsolationForest),
-        ("lof", LocalOutlierFactor),
+        ("lof", LOFDetector),
         ("knn", KNNDetector),
         ("logistic", LogisticRegression),
         ("random-forest", RandomForestClassifier),
@@ -221,7 +221,7 @@ def test_names_are_saved(tmp_path):
 
 
 def test_p_is_that_of_the_default_fusion():
-    pool = ["gmm", "kpca", "lof"]
+    pool = ["gmm", "kpca", "iforest"]
     short = FusedDetector(pool, p=2, random_state=0).fit(ROWS)
     assert short.fusion_.p == 2
     long = FusedDetector(pool, fusion=default_fusion().set_params(p=2.0), random_state=0)
@@ -232,8 +232,9 @@ def test_p_is_that_of_the_default_fusion():
 
 
 def test_p_of_the_default_pool_drops_the_prior():
-    fused = FusedDetector(p=float("inf"), random_state=0).fit(ROWS)
-    table = FusedDetector(p=np.inf, random_state=0).fit(pl.DataFrame(ROWS))
+    normal = np.ones(len(ROWS))
+    fused = FusedDetector(p=float("inf"), random_state=0).fit(ROWS, normal)
+    table = FusedDetector(p=np.inf, random_state=0).fit(pl.DataFrame(ROWS), normal)
     assert fused.fusion_.prior is None
     assert isinstance(fused.scaler_, TwoSidedMinMax)
     np.testing.assert_allclose(fused.weights_, table.weights_)

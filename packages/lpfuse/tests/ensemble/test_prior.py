@@ -14,6 +14,7 @@ from lpfuse.ensemble.calibration import OutOfFoldScores
 from lpfuse.ensemble.components import default_detectors, default_fusion
 from lpfuse.ensemble.defaults import (
     FEW,
+    ROBUST,
     _placements,
     learnt_prior,
     prior_fusion,
@@ -44,7 +45,7 @@ def test_the_file_is_complete():
     text = files("lpfuse.ensemble").joinpath("prior.json").read_text(encoding="utf-8")
     found = json.loads(text)
     assert found == learnt_prior()
-    assert (found["version"], found["made_by"]) == (2, "python -m research.studies.tables prior")
+    assert (found["version"], found["made_by"]) == (3, "python -m research.studies.tables prior")
     tail, two_sided = (counts_on(scale) for scale in ("tail", "two-sided"))
     assert len(tail) + len(two_sided) == len(found["weights"])
     assert tail[0] == 0
@@ -117,11 +118,38 @@ def test_nothing_was_learnt_of_another_pool():
     assert prior_of_tables(["svdd", "gp", "lof"], 5) is None
 
 
+SUSPECTED = learnt_prior()["suspected"]
+ONE_CLASS = list(ROWS[0]["weights"])
+
+
+@pytest.mark.parametrize("labels", [0, 5, 20])
+@pytest.mark.parametrize("row", SUSPECTED, ids=lambda row: str(row["share"]))
+def test_robust_detectors_take_their_part_of_the_one_class_weight(row, labels):
+    base = prior_of_tables(list(ROWS[-1]["weights"])[: 6 if labels == 0 else None], labels)
+    found = prior_of_tables([*base, *ROBUST], labels, row["share"])
+    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
+    mass = sum(base[name] for name in ONE_CLASS)
+    left = 1 - sum(row["weights"].values())
+    for name, weight in base.items():
+        assert found[name] == pytest.approx(weight * (left if name in ONE_CLASS else 1))
+    for name, part in row["weights"].items():
+        assert found[name] == pytest.approx(mass * part)
+
+
+def test_between_two_shares_of_hidden_anomalies_parts_are_linear():
+    names = [*ONE_CLASS, *ROBUST]
+    low, middle, high = (prior_of_tables(names, 0, share) for share in (0.05, 0.075, 0.1))
+    for name in names:
+        assert middle[name] == pytest.approx((low[name] + high[name]) / 2)
+    assert prior_of_tables(names, 0, 0.0)["lof"] == 0
+    assert prior_of_tables(names, 0, 0.4) == high
+
+
 # --------------------------------------------------------------------------------- without labels
 
 
 def test_without_labels_the_default_weights_are_those_of_the_file():
-    fused = FusedDetector(random_state=0).fit(normal_rows(50))
+    fused = FusedDetector(random_state=0).fit(normal_rows(50), np.ones(50))
     wanted = prior_of_tables(fused.detector_names_, 0)
     assert fused.weights_.tolist() == list(wanted.values())
     assert fused.fusion_.radius == 0

@@ -1,186 +1,130 @@
-"""How much rows count that nobody looked at, and how many of them are anomalies."""
+"""Unlabelled rows may hide anomalies: the pool, its weights, and scores of the rows themselves."""
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
-from helpers.pools import Distance, both
-from lpfuse import FusedDetector
-from lpfuse.answers import Estimate, answer_weights
-from lpfuse.ensemble.active import SHARES, STEEPNESSES, estimate_share
-from lpfuse.ensemble.out_of_fold import (
-    GUESS,
-    SHARE,
-    SUREST,
-    expert_weights,
-    hidden_chance,
-    row_weights,
-    strangeness,
+from lpfuse import FusedDetector, load
+from lpfuse.ensemble.defaults import ROBUST, SUSPECTED, Strategy
+
+N, HIDDEN = 300, 24
+
+
+def dirty(seed, n=N, hidden=HIDDEN):
+    """Rows of which the last ones are a hidden group, and fresh rows of both kinds."""
+    rng = np.random.default_rng(seed)
+    mix = rng.normal(size=(5, 5))
+    centre = 3.5 * rng.normal(size=5)
+    draw = lambda m: rng.normal(size=(m, 5)) @ mix  # noqa: E731
+    group = lambda m: draw(m) * 0.3 + centre  # noqa: E731
+    return np.r_[draw(n), group(hidden)], draw(200), group(100)
+
+
+@pytest.fixture(scope="module")
+def heap():
+    X, normal, anomalous = dirty(3)
+    return X, normal, anomalous, FusedDetector(random_state=0).fit(X)
+
+
+def auc(fused, normal, anomalous):
+    scores = -np.r_[fused.score_samples(normal), fused.score_samples(anomalous)]
+    return roc_auc_score(np.repeat([0, 1], [len(normal), len(anomalous)]), scores)
+
+
+@pytest.mark.parametrize(
+    ("labels", "contamination", "share"),
+    [
+        ([0, 0, 0, 0], None, SUSPECTED),
+        ([1, 1, 1, 1], None, 0.0),
+        ([0, 0, 1, 1], None, SUSPECTED / 2),
+        ([0, 0, -1, -1], None, SUSPECTED),
+        ([0, 0, 0, 0], 0.1, 0.1),
+        ([1, 1, 1, -1], 0.1, 0.0),
+        ([-1, -1], None, 0.0),
+    ],
 )
+def test_the_assumed_share_is_of_unlabelled_rows(labels, contamination, share):
+    assert Strategy(contamination=contamination).suspected_share(np.array(labels)) == share
 
 
-def test_strangeness_is_a_share_of_rows_whatever_the_unit():
-    scores = np.random.default_rng(0).standard_cauchy(200)
-    ranks = strangeness(scores)
-    np.testing.assert_array_equal(np.sort(ranks), (np.arange(200) + 0.5) / 200)
-    np.testing.assert_array_equal(strangeness(np.exp(scores / 100)), ranks)
-    np.testing.assert_array_equal(strangeness(np.zeros(200)), 0.5)
-    assert strangeness(np.where(np.arange(200) == 7, np.nan, scores))[7] == 0.5 / 200
+def test_robust_detectors_join_where_rows_are_unlabelled(heap):
+    X, *_, fused = heap
+    assert fused.detector_names_[-4:] == list(ROBUST)
+    known = FusedDetector(random_state=0).fit(X, np.ones(len(X)))
+    assert not set(ROBUST) & set(known.detector_names_)
+    alone = FusedDetector(random_state=0).fit(X, 1)  # one label for all rows
+    np.testing.assert_array_equal(alone.score_samples(X), known.score_samples(X))
+    word = FusedDetector(random_state=0).fit(X, "fine", normal="fine")
+    np.testing.assert_array_equal(word.score_samples(X), known.score_samples(X))
 
 
-def test_hidden_anomalies_are_as_many_as_their_share():
-    """The mean chance is the share, but for what `SUREST` cuts off and the steps of the ranks."""
-    ranks = (np.arange(100_000) + 0.5) / 100_000
-    for share in (0.001, 0.01):
-        chances = hidden_chance(ranks, share)
-        assert chances.mean() == pytest.approx(share, rel=0.03)
-        assert (np.diff(chances) <= 0).all()
-        strangest = chances[: len(chances) // 10].sum() / chances.sum()
-        assert strangest == pytest.approx(0.1**0.38, abs=0.02)
-    assert 0.2 < hidden_chance(ranks, 0.3).mean() < 0.3  # less than the share: it errs to trust
-    assert hidden_chance(ranks, 0.3).max() == SUREST
+def test_a_larger_share_gives_them_more_weight(heap):
+    X, *_, fused = heap
+    told = FusedDetector(contamination=0.1, random_state=0).fit(X)
+    assert told.weights_[-4:].sum() > 1.5 * fused.weights_[-4:].sum() > 0
+    assert told.certificate_.status == fused.certificate_.status == "optimal"
 
 
-def test_the_share_is_that_of_a_naive_posterior():
-    """All shares with all steepnesses, one answer at a time."""
-    random = np.random.default_rng(0)
-    rank, known = random.uniform(0.001, 1, 30), random.choice([-1.0, 1.0, 1.0], 30)
-    rank = np.exp(np.round(100 * np.log(rank)) / 100)
-    probable = np.zeros(len(SHARES))
-    for k, share in enumerate(SHARES):
-        laws = [(np.minimum(0.9, share * a * rank ** (a - 1)), 0.3 / 9) for a in STEEPNESSES]
-        for density in (0.15, 0.3, 0.6, 0.9):
-            band = 0.9 * share / density  # holds nine in ten; the last lies anywhere else
-            beyond = max(1e-6, 0.1 * share / max(1 - band, 0.05))
-            laws.append((np.where(rank <= band, density, beyond), 0.7 / 4))
-        for q, weight in laws:
-            probable[k] += weight * np.prod(np.where(known < 0, q, 1 - q))
-    found = estimate_share(rank, known)
-    assert found.value == pytest.approx(np.average(SHARES, weights=probable))
-    inside = (found.low <= SHARES) & (found.high >= SHARES)
-    assert 0.95 <= probable[inside].sum() / probable.sum() < 0.97
+def test_a_hidden_group_is_found_among_new_rows(heap):
+    """Over five worlds; the control takes all rows for normal ones."""
+    gains, told = [], []
+    for seed in range(5):
+        X, normal, anomalous = dirty(seed)
+        trusting = auc(FusedDetector(random_state=0).fit(X, 1), normal, anomalous)
+        gains.append(auc(FusedDetector(random_state=0).fit(X), normal, anomalous) - trusting)
+        known = FusedDetector(contamination=0.08, random_state=0).fit(X)
+        told.append(auc(known, normal, anomalous) - trusting)
+    assert np.mean(gains) > 0.01
+    assert np.mean(told) > np.mean(gains)
 
 
-def test_before_anyone_answers_the_share_is_five_per_cent():
-    assert estimate_share(np.empty(0), np.empty(0)).value == pytest.approx(0.05, rel=0.01)
-    assert SHARES.mean() == pytest.approx(SHARE, rel=0.01)
+def test_hidden_groups_are_found_among_the_fitted_rows(heap):
+    X, *_, fused = heap
+    truth = np.arange(len(X)) >= N
+    own = roc_auc_score(truth, -fused.fitted_scores_)
+    held_out = roc_auc_score(truth, -fused.held_out_.fused)
+    assert own > held_out + 0.01
+    assert np.mean(fused.fitted_labels_ < 0) == pytest.approx(0.05, abs=0.02)
 
 
-@pytest.mark.parametrize("share", [0.01, 0.05, 0.2])
-def test_answers_narrow_the_share_down(share):
-    """Tables that follow the law: intervals hold it, and shrink as answers come."""
-    rank, held, widths = (np.arange(1_000) + 0.5) / 1_000, [], []
-    for seed in range(40):
-        random = np.random.default_rng(seed)
-        known = np.where(random.random(1_000) < hidden_chance(rank, share, 0.45), -1.0, 1.0)
-        estimates = [estimate_share(rank[:m], known[:m]) for m in (10, 40)]
-        held.append([one.low <= (known < 0).mean() <= one.high for one in estimates])
-        widths.append([one.high - one.low for one in estimates])
-    assert (np.mean(held, axis=0) > 0.9).all()
-    assert np.mean(widths, axis=0)[1] < np.mean(widths, axis=0)[0]
-
-
-def test_an_easy_table_is_not_taken_for_a_dirty_one():
-    """Of 300 rows the 15 strangest are anomalies, and no others: 20 answers hold 5 %."""
-    rank = np.r_[(np.arange(17) + 0.5) / 300, 0.3, 0.6, 0.9]
-    found = estimate_share(rank, np.repeat([-1.0, 1.0], [15, 5]))
-    assert found.low <= 0.05 <= found.high
-    assert found.value < 0.1
-
-
-def test_what_was_found_is_the_least_that_there_is():
-    assert estimate_share(np.array([0.01]), np.array([1.0]), at_least=0.1).low > 0.1
-    assert estimate_share(np.array([0.01]), np.array([1.0]), at_least=0.9).low == SHARES[-1]
-
-
-def test_as_many_answers_as_rows():
-    rank = (np.arange(200_000) + 0.5) / 200_000
-    known = np.where(np.random.default_rng(0).random(200_000) < 0.03, -1.0, 1.0)
-    found = estimate_share(rank, known)
-    assert 0 < found.low <= found.value <= found.high < 0.1
-
-
-@pytest.mark.parametrize("n", [1, 50, 2_000])
-def test_weights_are_those_of_answers(n):
-    random = np.random.default_rng(0)
-    scores, known = random.normal(size=n), random.choice([-1.0, 0.0, 0.0, 1.0], n)
-    chances = np.where(known == 0, np.nan, random.uniform(0.1, 1, n))
-    weights = row_weights(scores, known, chances)
-    q = np.minimum(0.9, 0.05 * 0.38 * strangeness(scores) ** -0.62)
-    np.testing.assert_allclose(weights, answer_weights(1 - q, known, chances))
-    assert (weights > 0).all()
-    assert (weights <= 10).all()
-
-
-def test_equal_rows_count_alike():
-    weights = row_weights(np.zeros(60), np.r_[1.0, np.zeros(59)], np.full(60, np.nan))
-    assert len(set(weights[1:])) == 1
-    assert weights[0] == 1
-
-
-def test_experts_trust_what_was_vouched_for_ten_times_as_much():
-    weights, known = np.array([1.0, 1.0, 0.8, 0.4, 2.0]), np.array([1.0, 1.0, 0.0, 0.0, -1.0])
-    found = expert_weights(weights, known)
-    assert found[:4].mean() == pytest.approx(1)
-    assert found[4] == 2
-    assert found[2] / found[0] == pytest.approx(GUESS * 0.8)
-    nobody_vouched = expert_weights(weights, np.where(known > 0, 0.0, known))
-    np.testing.assert_allclose(nobody_vouched[:4], weights[:4] / weights[:4].mean())
-    np.testing.assert_array_equal(weights, [1, 1, 0.8, 0.4, 2])
-
-
-# --------------------------------------------------------------------------------- of a detector
-
-X, Y = both(90, 10)
-POOL = [("near", Distance(), [0, 1]), ("far", Distance(), [2, 3])]
-
-
-@pytest.mark.parametrize("y", [None, np.zeros(100), np.ones(100)], ids=["none", "0", "1"])
-def test_fully_labelled_or_unlabelled_rows_count_alike(y):
-    fused = FusedDetector(POOL, random_state=0).fit(X, y)
-    assert fused.out_of_fold_.weights is None
-    assert fused.contamination_ == estimate_share(np.empty(0), np.empty(0))
-    np.testing.assert_array_equal(fused.out_of_fold_.known, 0 if y is None else y)
-
-
-def test_fits_without_labels_are_those_without_any():
-    one, other = (FusedDetector(POOL, random_state=0).fit(X, y) for y in (None, np.zeros(100)))
-    np.testing.assert_array_equal(one.score_samples(X), other.score_samples(X))
-    assert one.offset_ == other.offset_
-
-
-@pytest.mark.parametrize("label", [-1, 1])
-def test_one_label_leaves_the_others_to_teach(label):
-    """On one set five honest labels made AUC fall from 99.6 to 50.0: nothing else was learnt of."""
-    y = np.zeros(100)
-    y[np.flatnonzero(Y == label)[0]] = label
-    fused = FusedDetector(POOL, random_state=0).fit(X, y, unlabelled=0)
-    weights = fused.out_of_fold_.weights
-    assert (weights > 0).all()
-    assert weights[y != 0] == 1
-    assert weights[y == 0].mean() > 0.9
-    assert len(fused.calibration_) == (y >= 0).sum()
-
-
-def test_contamination_is_the_share_by_answers_with_chances():
-    """Labels from elsewhere are of rows that someone picked: they tell nothing of the others."""
-    asked = np.arange(100) % 2 == 0
-    fused = FusedDetector(POOL, random_state=0).fit(
-        X, np.where(asked, Y, 0), chances=np.where(asked, 0.5, np.nan)
+def test_scores_of_fitted_rows_are_saved(heap, tmp_path):
+    *_, fused = heap
+    fused.save(tmp_path / "model.lpfuse")
+    np.testing.assert_array_equal(
+        load(tmp_path / "model.lpfuse").fitted_scores_, fused.fitted_scores_
     )
-    assert isinstance(fused.contamination_, Estimate)
-    assert fused.contamination_.value == pytest.approx(0.1, abs=0.05)
-    assert 0.02 < fused.contamination_.low < 0.1 < fused.contamination_.high < 0.25
-    labelled = FusedDetector(POOL, random_state=0).fit(X, np.where(asked, Y, 0))
-    assert labelled.contamination_ == estimate_share(np.empty(0), np.empty(0))
 
 
-def test_chances_that_cannot_be():
-    fused = FusedDetector(POOL)
-    for chances, words in [
-        (np.zeros(100), "chances must lie between"),
-        (np.full(100, 1.5), "and 1, got 1.5"),
-        (np.full(99, 0.5), r"chances must hold one number for each row"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            fused.fit(X, Y, chances=chances)
-        assert not hasattr(fused, "pool_")
+def test_rows_set_aside_are_scored_among_the_fitted_rows():
+    X, *_ = dirty(0, n=2_100, hidden=150)
+    fused = FusedDetector(random_state=0).fit(X)
+    assert fused.result_.calibration.by == "split"
+    assert np.isfinite(fused.fitted_scores_).all()
+    truth = np.arange(len(X)) >= 2_100
+    held_out = FusedDetector(random_state=0).fit(X, 1)
+    assert roc_auc_score(truth, -fused.fitted_scores_) > roc_auc_score(
+        truth, -held_out.fitted_scores_
+    )
+
+
+def test_clean_rows_keep_the_false_alarm_rate():
+    rates = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        fused = FusedDetector(random_state=0).fit(rng.normal(size=(250, 4)))
+        rates.append(np.mean(fused.predict(rng.normal(size=(1000, 4))) < 0))
+    assert np.mean(rates) == pytest.approx(0.05, abs=0.02)
+
+
+def test_rows_that_recur_are_no_hidden_group():
+    X, *_ = dirty(1)
+    X[:30] = 5.0  # a machine at rest
+    with pytest.warns(UserWarning, match="recur"):
+        fused = FusedDetector(random_state=0).fit(X)
+    assert not set(ROBUST) & set(fused.detector_names_)
+
+
+def test_a_detector_of_the_user_may_have_the_name_of_a_robust_one():
+    X, *_ = dirty(0)
+    fused = FusedDetector(["lof", "gmm"], random_state=0).fit(X)
+    np.testing.assert_array_equal(fused.fitted_scores_, fused.held_out_.fused)

@@ -72,8 +72,7 @@ def rows_without_copies(X: Table, labels: Host) -> Index | None:
     some = np.sort(first)[np.linspace(0, len(first) - 1, min(len(first), MOST_ROWS)).astype(int)]
     if share < COPIED_FROM or unmistakable(np.nan_to_num(values[some])) is None:
         return None
-    usual = int(np.median(count))
-    recurs = (count >= RECURS * usual) & (count >= min(OFTEN, COPIED_FROM * len(number)))
+    usual, recurs = int(np.median(count)), _recurs(count)
     recurs[number[labels < 0]] = False  # a known anomaly is as strange however often it comes
     order = np.argsort(number, kind="stable")
     place = np.arange(len(order)) - np.searchsorted(number[order], number[order])
@@ -84,6 +83,21 @@ def rows_without_copies(X: Table, labels: Host) -> Index | None:
     _, kept = np.unique(np.column_stack([number, labels])[labelled], axis=0, return_index=True)
     unlabelled = first[~recurs & ~np.isin(np.arange(len(first)), number[labelled])]
     return np.sort(np.concatenate([labelled[kept], unlabelled, often]))
+
+
+def rows_recur(X: Table) -> bool:
+    """Tell whether some row is there far more often than others."""
+    values = as_numbers(X)
+    return values is not None and bool(
+        _recurs(np.unique(row_keys(values), return_counts=True)[1]).any()
+    )
+
+
+def _recurs(count: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Tell which rows recur, from how many times each is there."""
+    often = min(OFTEN, COPIED_FROM * count.sum())
+    found: NDArray[np.bool_] = (count >= RECURS * int(np.median(count))) & (count >= often)
+    return found
 
 
 def _warn_of_copies(copied: float, recurring: Host) -> None:

@@ -51,6 +51,7 @@ from lpfuse.detectors import (
 )
 from lpfuse.ensemble.calibration import OutOfFoldScores
 from lpfuse.ensemble.combination import Combination, scale_scores
+from lpfuse.ensemble.copies import rows_recur
 from lpfuse.ensemble.folds import Training
 from lpfuse.ensemble.pool import Member, Pool
 from lpfuse.ensemble.rows import (
@@ -507,7 +508,8 @@ class Strategy:
         if entries is None:
             n_anomalies = int((training.labels < 0).sum())
             usable = n_anomalies if can_learn and training.folds is not None else 0
-            suspects = self.suspected_share(training.labels) > 0
+            # A row that recurs is usual, but robust detectors would take it for a hidden group.
+            suspects = self.suspected_share(training.labels) > 0 and not rows_recur(training.X)
             entries = default_detectors(n_rows, usable, suspects=suspects)
         members = make_members(entries, training.X, prefit=self.prefit, reserved=self.reserved)
         experts = [repr(member.name) for member in members if member.learns_from_anomalies]

@@ -129,7 +129,9 @@ def prepare_rows(
         Draws from rows of Dask.
     """
     how: dict[str, Any] = {"normal": normal, "anomaly": anomaly, "zero": unlabelled}
-    found = None
+    found, single = None, None
+    if y is not None and np.ndim(y) == 0:  # one label for all rows
+        single, y = y, None
     if is_blocked(X):
         if chances is not None:
             raise ValueError(
@@ -151,6 +153,8 @@ def prepare_rows(
         warn_of_growing_columns(table)
     n, numbers = table.shape[0], as_numbers(table)
     hashes = None if numbers is None else hash_rows(numbers)
+    if single is not None:
+        y = np.full(n, single, dtype=object if isinstance(single, str) else None)
     drawn = read_labels(y, n, **how)
     labels = np.zeros(n) if drawn is None else drawn.values
     found = drawn if found is None else found

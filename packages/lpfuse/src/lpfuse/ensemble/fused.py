@@ -305,7 +305,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         )
         stored = store_rows(training.X, training.calibration_X)
         result = calibrate(fit, others, calibration, rule, stored)
-        result = learning.score_suspects(result, training, members, self.n_jobs)
+        if strategy.detectors is None:
+            result = learning.score_suspects(result, training, members, self.n_jobs)
 
         if rows.preparation is not None:
             learn_ranges(rows.preparation, rows.X[rows.labels >= 0])

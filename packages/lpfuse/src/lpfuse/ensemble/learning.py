@@ -295,8 +295,8 @@ def score_suspects(
         assert known is not None
         unlabelled = np.concatenate([unlabelled, known[:, 0] == 0])
     low, middle, high = np.nanquantile(scores[:, robust], [0.25, 0.5, 0.75], axis=0)
-    width = np.where(high > low, high - low, 1.0)
-    strange = np.nanmean(np.arcsinh((middle - scores[:, robust]) / width), axis=1)
+    units = (middle - scores[:, robust]) / np.where(high > low, high - low, 1.0)
+    strange = np.arcsinh(np.nan_to_num(units)).mean(axis=1)
     suspects = unlabelled & (strange > np.quantile(strange[unlabelled], 1 - SUSPECTS))
     others = [
         member for member in members
@@ -316,7 +316,7 @@ def score_suspects(
         aside = np.flatnonzero(suspects[n:])
         parts.append(_safe_indexing(training.calibration_X, aside, axis=0))
     scores = scores.copy()
-    scores[np.ix_(np.flatnonzero(suspects), where)] = np.concatenate(
+    scores[np.ix_(np.flatnonzero(suspects), np.array(where))] = np.concatenate(
         [Pool(fitted, []).scores(part, n_jobs)[0] for part in parts if part.shape[0]]
     )
     normal, held_out = result.held_out.labels > 0, result.held_out.fused
