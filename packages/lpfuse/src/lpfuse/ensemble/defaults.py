@@ -644,8 +644,8 @@ def asked_fusion(fusion: Any, p: Any) -> Any:
 # ---------------------------------------------------------------------------------------- the prior
 
 
-# Assumed share of anomalies among unlabelled rows, where `contamination` does not tell it: on 171
-# tables a larger one loses more on clean rows than it gains on dirty ones (docs/adr/0049).
+# Assumed share of anomalies among unlabelled rows, where `contamination` does not tell it: a larger
+# one costs more than 0.6 points of AUC on clean rows (docs/adr/0049).
 SUSPECTED = 0.025
 
 FILE = "prior.json"  # written by `python -m research.studies.tables prior`

@@ -94,8 +94,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     ----------
     detectors : None, "paper" or list, default=None
         Detectors, names such as "lof" or "pyod:HBOS", ``(name, detector)`` or ``(name, detector,
-        columns)``; classifiers learn from labelled anomalies. None: six fast detectors and, from 2
-        labelled anomalies on, three classifiers. "paper": the four of the paper.
+        columns)``; classifiers learn from labelled anomalies. None: six fast detectors, four robust
+        ones where rows are unlabelled and, from 2 labelled anomalies on, three classifiers. "paper": the four of the paper.
     scaler : transformer, default=None
         Puts scores on one scale. None: `TailScaler` for the default detectors with their prior,
         else `TwoSidedMinMax`.
@@ -119,8 +119,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     false_alarm_rate : float in (0, 0.5], default=0.05
         Share of normal rows that may be called anomalies.
     contamination : float in (0, 0.5], default=None
-        If given, the share of rows like the training rows that is called anomalous, in place of
-        `false_alarm_rate`.
+        If given, the share of unlabelled rows that is assumed to be anomalies, 0.025 otherwise, and
+        of rows like the training rows that is called anomalous, in place of `false_alarm_rate`.
     confidence : float in (0, 1), default=None
         Probability with which false alarms are at most the rate. None: on average they are.
     calibration : {"auto", "cross", "split", "plain"}, default="auto"
@@ -147,7 +147,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     offset_ : float
         The threshold.
     fitted_scores_, fitted_labels_ : ndarray of shape (n,)
-        Scores and decisions for the rows passed to `fit`, by fits that did not see them.
+        Scores and decisions for the rows passed to `fit`, by fits that did not see them or, of the
+        strangest unlabelled ones, each other.
     columns_, notes_ : dict and list of str
         What each column of a data frame was taken for, by name and in sentences.
     contamination_ : Estimate
@@ -233,9 +234,9 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         X : array-like, data frame, or Dask array or data frame, of shape (n, d)
             Rows. Cells may be missing; a detector that refuses them learns from the rows that are
             complete in its columns.
-        y : array-like, or Dask array or series, of shape (n,), optional
+        y : array-like, or Dask array or series, of shape (n,), or one label, optional
             +1 normal, −1 anomaly, 0 or missing (NaN, None, empty) unlabelled; without it, all are
-            unlabelled. Other labels need `normal` or `anomaly`, unless one is the word "normal".
+            unlabelled, and may hide anomalies: ``y=1`` says that all rows are normal. Other labels need `normal` or `anomaly`, unless one is the word "normal".
             Unlabelled rows always teach, as normal ones, each with a weight that says how probably
             it is one; labelled rows count in full.
         groups : array-like of shape (n,), optional
