@@ -456,3 +456,11 @@ def test_detectors_without_novelty_scores_are_refused_with_their_parameter(wrap)
 def test_one_that_knows_new_rows_is_taken():
     lof = LocalOutlierFactor(novelty=True)
     assert as_detector(lof) is lof
+
+
+@pytest.mark.parametrize("high", ["Normal", "high", "abnormal"])
+def test_unknown_directions_of_fitted_scores_are_refused(high):
+    columns = [("a", ScoreColumn(high), [0]), ("b", ScoreColumn("normal"), [1])]
+    S = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.raises(ValueError, match="high must be one of 'normal', 'anomaly'; got"):
+        FusedDetector(columns, cv="prefit", random_state=0).fit(S)

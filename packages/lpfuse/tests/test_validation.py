@@ -157,7 +157,7 @@ def test_text_cells_in_a_list_are_found_by_position():
 @cases(
     ("given", "words", "error"),
     [
-        (SCORES[0], r"reshape\(-1, 1\)", ValueError),
+        (SCORES[0], "Reshape your data", ValueError),
         (SCORES[None], "3", ValueError),
         (np.empty((0, 3)), r"0 sample\(s\)", ValueError),
         (np.empty((3, 0)), r"0 feature\(s\)", ValueError),
@@ -357,8 +357,8 @@ def test_labels_of_many_kinds_are_read(y, words, signs):
     [
         ({"normal": "okay"}, "holds 'ok' (2 rows) and 'leak' (1 row), and nowhere 'okay'. Did you"),
         ({"normal": "ok", "anomaly": "Ok"}, "'ok' cannot be normal and an anomaly"),
-        ({"normal": ["ok", "leak"], "anomaly": ""}, "nowhere an empty label"),
-        ({"anomaly": ["ok", "leak"]}, "y holds only anomalies. Choose one of:"),
+        ({"normal": ["ok", "", "leak"]}, "nowhere an empty label"),
+        ({"anomaly": ["ok", "leak"]}, "y holds only anomalies. Pass normal or unlabelled rows as"),
     ],
 )
 def test_words_that_do_not_fit_are_refused(words, told):
@@ -376,6 +376,64 @@ def test_labels_of_neither_class_are_counted():
         assert fitted.values.tolist() == signs
 
 
+def test_labels_of_neither_class_may_be_left_empty():
+    message = read_message(
+        lambda y: read_labels(y, 4, normal="ok", anomaly="leak"), ["ok", "leak", "test", "test"]
+    )
+    assert "Leave them empty (None) if they say neither. Choose one of:" in message
+    found = read_labels(["ok", "leak", None, None], 4, normal="ok", anomaly="leak")
+    assert found.values.tolist() == [1, -1, 0, 0]
+
+
+@pytest.mark.parametrize("words", [{}, {"normal": "ok"}, {"anomaly": "bad"}])
+def test_anomalies_alone_are_never_offered_as_a_remedy(words):
+    """The line that is shown is run; rows of one label alone cannot be anomalies."""
+    with pytest.raises(ValueError, match="Pass normal or unlabelled rows as well") as error:
+        read_labels(["bad"] * 3, 3, **words)
+    (line,) = lines_of(error, "fit")
+    fitted = eval(line, {"fit": lambda X, y, **w: read_labels(y, 3, **w), "X": 0, "y": ["bad"] * 3})  # noqa: S307
+    assert fitted.values.tolist() == [1, 1, 1]
+
+
+def test_the_remedy_for_a_column_of_labels_works():
+    for column in (pd.DataFrame({"y": [1, -1]}), pl.DataFrame({"y": [1, -1]}), [[1], [-1]]):
+        message = read_message(lambda y: read_labels(y, 2), column)
+        remedy = message.partition("Pass ")[2].rstrip(".")
+        read = read_labels(eval(remedy, {"np": np, "y": column}), 2)  # noqa: S307
+        assert read.values.tolist() == [1, -1]
+
+
+@pytest.mark.parametrize(
+    ("y", "words", "signs"),
+    [
+        ([1, 0], {"normal": [0], "anomaly": [1]}, [-1, 1]),
+        (["1", False], {"normal": [0], "anomaly": [1]}, [-1, 1]),
+        ([1, -1, 0, "ok"], {"normal": ["ok"], "anomaly": []}, [1, -1, 0, 1]),
+        ([1, -1, 0], {"normal": [1], "anomaly": [-1]}, [1, -1, 0]),
+        ([1, 0], {"normal": [1]}, [1, -1]),
+        ([1, 0, "x"], {"normal": ["ok"]}, [1, 0, -1]),
+    ],
+)
+def test_later_labels_mean_what_earlier_ones_did(y, words, signs):
+    assert read_labels(y, len(y), is_later=True, **words).values.tolist() == signs
+
+
+def test_new_labels_are_refused_or_unlabelled():
+    words = {"normal": ["ok"], "anomaly": ["leak"]}
+    with pytest.raises(ValueError, match="which the fit did not see"):
+        read_labels(["ok", "new"], 2, is_later=True, **words)
+    assert read_labels(["ok", "new"], 2, is_later="open", **words).values.tolist() == [1, 0]
+
+
+def test_all_labels_are_remembered_once():
+    read = read_labels(["ok", "OK", "leak", "worn", None], 5, normal="Ok")
+    assert read.words == {"normal": ["Ok"], "anomaly": ["leak", "worn"]}
+    again = read_labels(["worn", "ok"], 2, is_later=True, **read.words)
+    assert again.values.tolist() == [-1, 1]
+    assert read_labels([1, -1, 0], 3).words == {}
+    assert read_labels(again, 2) is again
+
+
 def test_spellings_taken_as_another_are_told():
     found = read_labels(["ok", "OK", " ok", "leak"], 4, normal="ok")
     assert found.notes == ["Labels ' ok', 'OK' (2 rows) are taken as 'ok'."]
@@ -384,7 +442,7 @@ def test_spellings_taken_as_another_are_told():
 
 def test_words_without_labels_are_refused():
     assert read_labels(None, 3) is None
-    with pytest.raises(ValueError, match="normal need labels, got y=None"):
+    with pytest.raises(ValueError, match="y=None has no labels for normal to name"):
         read_labels(None, 3, normal="ok")
 
 
@@ -396,7 +454,7 @@ def test_labels_without_a_normal_row_are_refused():
     ("given", "words"),
     [
         ([1, 1], r"shape \(3,\), got \(2,\)"),
-        ([[1], [1], [1]], r"got \(3, 1\). Pass y.ravel\(\)"),
+        ([[1], [1], [1]], r"got \(3, 1\). Pass np.ravel\(y\)"),
         (1, r"got \(\)"),
     ],
     ids=["short", "column", "scalar"],
@@ -455,7 +513,7 @@ def test_names_of_rows_may_be_numbers_or_words():
     ("given", "words"),
     [
         (["a"], r"groups must hold one name for each row: expected shape \(3,\), got \(1,\)"),
-        ([["a"]] * 3, r"got \(3, 1\). Pass groups.ravel\(\)"),
+        ([["a"]] * 3, r"got \(3, 1\). Pass np.ravel\(groups\)"),
         ("abc", r"got \(\)"),
     ],
 )
@@ -599,7 +657,7 @@ def test_sample_weights_become_float64():
         ([1e308, 1e308], "adds up to inf, too much for double precision.*by 1e-200"),
         ([5e-324, 5e-324], "adds up to 9.88e-324, too little for double precision.*by 1e[+]200"),
         ([1.0], r"shape \(2,\), got \(1,\)"),
-        ([[1.0], [1.0]], r"sample_weight.ravel\(\)"),
+        ([[1.0], [1.0]], r"np.ravel\(sample_weight\)"),
         (["a", "b"], "must be numbers"),
     ],
 )
@@ -723,7 +781,7 @@ def test_unusable_array_api_features_are_refused(given, words):
 @cases(
     ("given", "words", "error"),
     [
-        (SCORES[0], r"reshape\(-1, 1\)", ValueError),
+        (SCORES[0], "Reshape your data", ValueError),
         (np.empty((0, 3)), r"0 sample\(s\)", ValueError),
         (SCORES + 1j, "^Complex data not supported", ValueError),
         (sparse.csr_array(SCORES), "dense", TypeError),
@@ -795,7 +853,7 @@ def test_tables_must_have_the_columns_of_the_fit(frame):
         (pl.DataFrame({"a": []}), r"at least one row and one column, got \(0, 1\)", ValueError),
         (pd.DataFrame(index=[0, 1]), r"got \(2, 0\)", ValueError),
         (pd.DataFrame({"a": [1], 2: [3]}), "string names", TypeError),
-        (SCORES[0], r"reshape\(-1, 1\)", ValueError),
+        (SCORES[0], "Reshape your data", ValueError),
         (np.empty((0, 3)), r"0 sample\(s\)", ValueError),
         ([["a", "b"]], "Features must be numbers, but column 0 and column 1", ValueError),
         (SCORES + 1j, "^Complex data not supported", ValueError),

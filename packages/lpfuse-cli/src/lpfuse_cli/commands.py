@@ -552,9 +552,10 @@ def _rows(
 
     `numbers` gets those of the rows. Without columns to show, the one that names the rows is shown.
     """
-    from lpfuse.frames.cells import check_names, split_labels
+    from lpfuse._validation.params import Labels
+    from lpfuse.frames.cells import check_names
     from lpfuse_cli.scoring import id_column, rows_of
-    from lpfuse_cli.tables import numbered_errors, read_table
+    from lpfuse_cli.tables import numbered_errors, read_table, split_labels
 
     phases.begin(f"Reading {console.called(data)}")
     made = model.preparation_
@@ -569,7 +570,8 @@ def _rows(
     kept = frame.select(names) if names else None
     with numbered_errors(lambda: numbers):
         if labels != (None, None, None):
-            frame, y, *_ = split_labels(frame, *labels)
+            frame, signs, *_ = split_labels(frame, *labels)
+            y = Labels(signs, {}, [])
         return (frame if made is not None else rows_of(model, frame), y), kept
 
 
@@ -726,7 +728,7 @@ def teach(
             "--normal and --anomaly say what labels mean, but not in which column. Name it: --label"
         )
     check_there(answers, model=model)
-    from lpfuse._validation.params import counted
+    from lpfuse._validation.params import Labels, counted
     from lpfuse_cli.report.questions import read_answers, read_labelled
     from lpfuse_cli.scoring import load_detector, model_errors, rows_of
     from lpfuse_cli.tables import numbered_errors
@@ -744,7 +746,8 @@ def teach(
         )
         before = _weights(loaded)
         with model_errors(model, "taught"), numbered_errors(lambda: found.numbers):
-            loaded.teach(rows_of(loaded, found.rows), found.y, chances=found.chances)
+            signs = Labels(found.y, {}, [])
+            loaded.teach(rows_of(loaded, found.rows), signs, chances=found.chances)
             # Labels from elsewhere alone say nothing of rows that nobody looked at.
             asked = bool((found.chances == found.chances).any())
             audit = loaded.audit_answers() if asked else None

@@ -443,7 +443,7 @@ SYNONYMS = {
 WORDINGS = {
     "FusedDetector.save": "`lpfuse fit`",
     ", or None.": ", or leave the option out.",
-    "Decide, or answer 0.": 'Decide, or answer "don\'t know".',
+    "Decide, or leave both unlabelled (None).": 'Decide, or answer "don\'t know".',
     "convert these columns to numbers first.": "say --decimal .",
 }
 _TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""

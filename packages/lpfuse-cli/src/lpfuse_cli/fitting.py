@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lpfuse import FusedDetector
-from lpfuse._validation.params import check_norm, quoted
+from lpfuse._validation.params import Labels, check_norm, quoted
 from lpfuse.adapters import ScoreColumn
 from lpfuse.frames import TablePreparation, learn_preparation
-from lpfuse.frames.cells import split_labels
+from lpfuse_cli.tables import split_labels
 
 if TYPE_CHECKING:
     import polars
@@ -149,5 +149,5 @@ def _fit(
     made.normal, made.anomaly = words.get("normal"), words.get("anomaly")
     if show_notes is not None:
         show_notes(made.notes)
-    y = None if made.label is None else labels
-    return fused.fit(columns, y, unlabelled=0, columns=made, progress=progress or False)
+    y = None if made.label is None else Labels(labels, dict(words), [])
+    return fused.fit(columns, y, columns=made, progress=progress or False)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays.operations import Host, one_blas_thread
 from lpfuse._files import missing_model_message
 from lpfuse._format import plain, quote
-from lpfuse._validation.params import counted, quoted
+from lpfuse._validation.params import counted, is_gap, quoted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Verdicts
 from lpfuse.ensemble.scoring import score_columns
@@ -373,11 +373,12 @@ def score_file(
                 X, _, scored = judge_frame(model, frame)
             flagged = (scored["decision"] < 0).to_numpy()
             gaps = incomplete_rows(made, frame)
-            counts = count_alarms(model, X, flagged, _labels(made, frame), gaps)
+            labels, unseen = _labels(made, frame)
+            counts = count_alarms(model, X, flagged, labels, gaps)
             outside = count_outside(made, frame, X)
             if WHY not in kept:
                 scored = with_unusual(made, frame, scored, X)
-            return chunk, scored, ChunkCounts(made.new_in(frame), counts, outside)
+            return chunk, scored, ChunkCounts(made.new_in(frame) + unseen, counts, outside)
 
         rows, told, found = 0, 0, None
         # One thread for BLAS: the chunks are spread over the cores.
@@ -423,10 +424,18 @@ class ChunkCounts(NamedTuple):
         return ChunkCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
-def _labels(made: TablePreparation, frame: polars.DataFrame) -> Host | None:
-    """Return the labels of rows; None where the column of labels holds no scalars."""
+def _labels(made: TablePreparation, frame: polars.DataFrame) -> tuple[Host | None, Counter[str]]:
+    """Return the labels of rows, None where the column of labels holds no scalars; and new labels.
+
+    Rows with a new label count as unlabelled: labels are for the figures, not for the scores.
+    """
     nested = made.label in frame.columns and frame[str(made.label)].dtype.is_nested()
-    return None if nested else made.labels(frame)
+    labels = None if nested else made.labels(frame, "open")
+    if labels is None:
+        return None, Counter()
+    unseen = [cell for cell in frame[str(made.label)].filter(labels == 0) if not is_gap(cell)]
+    what = "Label {}, which the fit did not see, counts as unlabelled"
+    return labels, Counter(what.format(quote(cell)) for cell in unseen if str(cell) != "0")
 
 
 def map_in_order(work: Callable[[X], T], items: Iterable[X], workers: int) -> Iterator[T]:

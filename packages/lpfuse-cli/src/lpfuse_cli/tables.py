@@ -6,6 +6,7 @@ import codecs
 import csv
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
 from lpfuse._format import plain, quote
-from lpfuse._validation.params import counted
+from lpfuse._validation.params import Labels, counted, is_gap
 from lpfuse.frames import TableFormat, TablePreparation
 from lpfuse.frames.cells import OPEN, SEPARATORS, decimal_signs, plain_numbers, polars_module
 
@@ -36,7 +37,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._files import check_writable, missing_file_message, replacing, write_errors
-from lpfuse.frames.cells import check_names, labels_of
+from lpfuse.frames.cells import as_polars, check_names, labels_of
 
 __all__ = ["check_table_target", "read_sample", "read_table", "table_writer"]
 
@@ -1241,3 +1242,53 @@ def how_prepared(model: FusedDetector) -> TablePreparation:
     made = model.preparation_
     assert made is not None
     return made
+
+
+# ------------------------------------------------------------------------------------------ labels
+
+
+def split_labels(
+    frame: polars.DataFrame, label: str | None, normal: Any = None, anomaly: Any = None
+) -> tuple[polars.DataFrame, Host, dict[str, Any], str]:
+    """Split columns and labels; return also the words for normal and anomaly, and a note.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        Rows to learn from.
+    label, normal, anomaly
+        As in `lpfuse_cli.fitting.fit_table`.
+    """
+    frame = as_polars(frame)
+    if frame.height == 0:
+        raise ValueError("The table has no rows. Bring some to learn from.")
+    if label is None:
+        for name, word in (("normal", normal), ("anomaly", anomaly)):
+            if word is not None:
+                raise ValueError(
+                    f"{name}={quote(word)} says what labels mean, but not in which column. Name "
+                    "it: label=COLUMN"
+                )
+        note = f"Label: none; all {frame.height:,} rows are taken as normal."
+        return frame, np.ones(frame.height), {}, note
+    (label,) = check_names([label], frame.columns)
+    labels = labels_of(frame[label], normal, anomaly)
+    words = {k: each[0] if len(each) == 1 else each for k, each in labels.words.items()}
+    return frame.drop(label), labels.values, words, describe_labels(frame[label], labels)
+
+
+def describe_labels(column: polars.Series, labels: Labels) -> str:
+    """Describe which labels were taken as what."""
+    counts: dict[float, Counter[str]] = {1.0: Counter(), -1.0: Counter(), 0.0: Counter()}
+    for cell, label in zip(column.to_list(), labels.values, strict=True):
+        counts[label]["" if is_gap(cell) else str(cell)] += 1
+    normal, odd, rest = counts.values()
+    names = ", ".join(quote(name) if name else "an empty cell" for name in normal)
+    parts = [f"normal is {names} ({counted(normal.total(), 'row')})"] if normal else []
+    if odd:
+        shown = [f"{quote(kind)} ({number:,})" for kind, number in odd.most_common()]
+        more = f" and {len(shown) - 8} more" if len(shown) > 8 else ""
+        parts.append(f"anomalies are {', '.join(shown[:8])}{more}")
+    if rest:
+        parts.append(f"{counted(rest.total(), 'row')} without a label")
+    return " ".join([f"Label: {quote(column.name)}; {'; '.join(parts)}.", *labels.notes])

@@ -360,3 +360,27 @@ def test_labels_in_doubt_write_nothing(stored, labelled, tmp_path, words, told):
     assert answer.exit_code == 2
     assert told in answer.stderr
     assert files(tmp_path) == ["labelled.csv"]
+
+
+def test_labels_mean_what_they_meant_to_a_fit_in_python(tmp_path):
+    """Of a model that was fitted with 0 and 1, in a table as on a page."""
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(rng.normal(size=(120, 2)), schema=["a", "b"])
+    y = np.where(np.arange(120) < 10, 1, 0)
+    FusedDetector(DETECTORS, random_state=0).fit(frame, y, normal=0).save("model.lpfuse")
+    new = frame[:6] + 0.01
+    new.with_columns(state=pl.Series([1, 1, 0, 0, None, 0])).write_csv("new.csv")
+    answer = lpfuse("teach", "model.lpfuse", "new.csv", "--label", "state", "-o", "new.lpfuse")
+    assert answer.exit_code == 0, answer.output
+    assert sorted(load("new.lpfuse").out_of_fold_.known[-5:]) == [-1, -1, 1, 1, 1]
+    new.with_columns(state=pl.Series([1, 1, 0, 0, 2, 0])).write_csv("new.csv")
+    answer = lpfuse("teach", "model.lpfuse", "new.csv", "--label", "state", "-o", "new.lpfuse")
+    assert answer.exit_code == 2
+    assert "holds 2 (1 row), which the fit did not see. Known are 0" in " ".join(
+        answer.stderr.split()
+    )
+    rows = new.with_columns(answer=pl.Series(["normal"] * 6), chance=pl.Series([0.5] * 6))
+    rows.with_row_index("row").write_csv("answers.csv")
+    answer = lpfuse("teach", "model.lpfuse", "answers.csv", "-o", "asked.lpfuse")
+    assert answer.exit_code == 0, answer.output
+    assert load("asked.lpfuse").out_of_fold_.known[-6:].tolist() == [1] * 6

@@ -138,6 +138,16 @@ def test_labels_that_are_lists_are_not_read(model, tmp_path):
     assert json.loads(answer.stdout)["alarms"]["unlabelled"]["rows"] == 20
 
 
+def test_new_labels_count_as_unlabelled(model, tmp_path):
+    states = ["ok"] * 10 + ["cracked"] * 6 + ["worn"] * 4
+    path = write(pumps(20).with_columns(state=pl.Series(states)), tmp_path / "new.csv")
+    answer = score(model, path, "-o", tmp_path / "out.csv", "--json")
+    found = json.loads(answer.stdout)
+    assert [found["alarms"][kind]["rows"] for kind in ("normal", "unlabelled")] == [10, 6]
+    told = "Label 'cracked', which the fit did not see, counts as unlabelled in 6 rows."
+    assert told in found["notes"]
+
+
 def test_notes_go_to_stderr(model, data, tmp_path):
     frame = pumps(60, seed=5).with_columns(extra=1)
     answer = score(model, write(frame, data), "-o", tmp_path / "s.csv")

@@ -58,8 +58,13 @@ def test_no_rows_no_scores(model):
 
 def test_labels_are_where_the_column_is(model):
     assert model.preparation_.labels(pumps(10).drop("state")) is None
-    frame = pumps(3).with_columns(state=pl.Series(["ok", None, "new"]))
+    frame = pumps(3).with_columns(state=pl.Series(["ok", None, "worn"]))
     assert model.preparation_.labels(frame).tolist() == [1, 0, -1]
+    assert model.label_words_ == {"normal": "ok", "anomaly": "worn"}
+    strange = frame.with_columns(state=pl.Series(["ok", None, "new"]))
+    assert model.preparation_.labels(strange, "open").tolist() == [1, 0, 0]
+    with pytest.raises(ValueError, match=r"holds 'new' \(1 row\), which the fit did not see"):
+        model.preparation_.labels(strange)
     unlabelled = fit_table(pumps(60).drop("state"), detectors=DETECTORS)
     assert (unlabelled.preparation_.label, unlabelled.preparation_.normal) == (None, None)
     assert unlabelled.preparation_.labels(pumps(60)) is None

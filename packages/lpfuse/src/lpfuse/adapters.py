@@ -234,6 +234,12 @@ def log_odds(share: Host) -> Host:
     return np.log(share / (1 - share))
 
 
+def _turned(scores: Host, high: str) -> Host:
+    """Return scores high = normal; a fitted adapter is checked here, for `fit` may never run."""
+    check_choice("high", high, DIRECTIONS)
+    return scores if high == "normal" else -scores
+
+
 @saved_as("ScoreFunction", high=DIRECTIONS, method=METHODS)
 class ScoreFunction(Adapter):
     """A function of rows, or a method of an object, with a stated direction.
@@ -290,7 +296,7 @@ class ScoreFunction(Adapter):
         scorer = getattr(self, "scorer_", self.scorer)
         score = getattr(scorer, self.method, scorer)
         scores = check_detector_scores(score(_convert_rows(self.scorer, X)), len(X), self.scorer)
-        return scores if self.high == "normal" else -scores
+        return _turned(scores, self.high)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "scorer_") or not hasattr(self.scorer, "fit")
@@ -330,13 +336,11 @@ class ScoreColumn(Adapter):
         ScoreColumn
             The adapter, ready to score.
         """
-        check_choice("high", self.high, DIRECTIONS)
-        self._column(X)
+        self._scores(X)
         return self
 
     def _scores(self, X: Any) -> Host:
-        column = self._column(X)
-        return column if self.high == "normal" else -column
+        return _turned(self._column(X), self.high)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

@@ -188,8 +188,10 @@ def test_parameters_are_stored_untouched_until_fit():
         assert changed.get_params(deep=False)[parameter] is nonsense
     for nonsense in ([("a",)], {"a": SVDD()}, "papers"):
         assert FusedDetector(nonsense).set_params(cv=3).get_params()["detectors"] is nonsense
-        with pytest.raises(ValueError, match="detectors must be"):
+        with pytest.raises(ValueError, match=r"detectors must be|There is no detector 'papers'"):
             FusedDetector(nonsense).fit(X)
+    with pytest.raises(ValueError, match=r"pass detectors=\['lof', 'gmm'\]"):
+        FusedDetector("lof, gmm").fit(X)
 
 
 def test_a_clone_has_the_same_parameters_and_no_memory():
@@ -285,14 +287,62 @@ def test_fit_predict_judges_rows_by_fits_without_them():
 
 def test_predicting_training_rows_is_told():
     fused = FusedDetector(QUICK, random_state=0).fit(X)
+    y = np.where(np.arange(len(X)) < 5, -1, 1)
     with pytest.warns(TrainingRowsWarning, match="fitted_labels_"):
         fused.predict(X)
+    with pytest.warns(TrainingRowsWarning, match="the AUC is higher than on new rows"):
+        fused.score(X, y)
     with warnings.catch_warnings(action="error"):
         fused.predict(X[:10])
         fused.predict(X + 1e-9)
+        fused.score(X + 1e-9, y)
+
+
+def test_rows_that_no_detector_learnt_from_are_no_training_rows():
+    columns = [("a", ScoreColumn("normal"), [0]), ("b", ScoreColumn("normal"), [1])]
+    fused = FusedDetector(columns, cv="prefit", random_state=0).fit(X[:, :2])
+    with warnings.catch_warnings(action="error"):
+        fused.predict(X[:, :2])
 
 
 # ------------------------------------------------------------------------------- kinds of tables
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (None, r"or a data frame, got None \(NoneType\)"),
+        ("rows.csv", r"got 'rows.csv' \(str\).* pandas.read_csv\(X\)"),
+        ({"a": [1.0, 2.0]}, r"\(dict\).* pandas.DataFrame\(X\)"),
+        ((1.0, 2.0, 3.0), r"got 1D of shape \(3,\). Reshape your data"),
+        (pd.Series([1.0, 2.0]), r"got 1D of shape \(2,\). Reshape your data"),
+        (pl.Series([1.0, 2.0]), r"got 1D of shape \(2,\). Reshape your data"),
+        (X[:0], "at least one row and one column, got|Found array with 0 sample"),
+    ],
+)
+def test_what_is_no_table_is_refused_in_fit_and_predict(rows, told):
+    for train in (X, pd.DataFrame(X, columns=list("abcd")).assign(kind=["x", "y"] * (len(X) // 2))):
+        fused = FusedDetector(["gmm"], random_state=0).fit(train)
+        for work in (FusedDetector(["gmm"]).fit, fused.predict):
+            with pytest.raises(ValueError, match=told):
+                work(rows)
+
+
+def test_no_rows_are_refused():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    for train in (X, frame):
+        with pytest.raises(ValueError, match=r"at least one row and one column, got \(0, 4\)"):
+            FusedDetector(["gmm"], random_state=0).fit(train).predict(frame[:0])
+
+
+def test_names_that_the_fit_did_not_have_are_told_once():
+    fused = FusedDetector(["gmm", "kpca", "histogram"], random_state=0).fit(X)
+    with warnings.catch_warnings(record=True, action="always") as told:
+        found = fused.score_samples(pd.DataFrame(X, columns=list("abcd")))
+    assert [str(each.message) for each in told] == [
+        "X has feature names, but FusedDetector was fitted without feature names"
+    ]
+    np.testing.assert_array_equal(found, fused.score_samples(X))
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])

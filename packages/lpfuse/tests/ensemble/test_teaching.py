@@ -245,9 +245,9 @@ def state(fused):
 @pytest.mark.parametrize(
     ("rows", "answers", "chances", "words"),
     [
-        (X[[0, 1, 0]], [1, 1, -1], None, "rows 0 and 2 are equal, but one is called normal"),
+        (X[[0, 1, 0]], [1, 1, -1], None, "rows 0 and 2 are equal, but one is normal"),
         (X[[3, 0, 1, 0]], [0, 1, 1, -1], None, "rows 1 and 3 are equal"),
-        (X[:3], [0, 0, 0], None, "y has no answer: all are 0"),
+        (X[:3], [0, 0, 0], None, "y has no answer: all rows are unlabelled"),
         (X[:3], [1, 1, -1], [0.5, 0.0, 0.5], "chances must lie between .* got 0 in row 1"),
         (X[:3], [1, 1, -1], [0.5, 1.2, 0.5], "got 1.2 in row 1"),
         (X[:3], [1, 1, -1], [0.5, 0.5], "chances must hold one number for each row"),
@@ -256,7 +256,7 @@ def state(fused):
         (X[:3], ["fine", "odd", "fine"], None, r"\+1 \(normal\), -1 \(anomaly\)"),
         (X[:3, :2], [1, 1, -1], None, "features"),
         (X[:3] * np.inf, [1, 1, -1], None, "infinity"),
-        (X[:0], [], None, "sample"),
+        (X[:0], [], None, "at least one row"),
         (X, -np.ones(200), None, "rows that are not anomalies"),
     ],
 )

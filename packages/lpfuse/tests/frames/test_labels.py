@@ -2,7 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lpfuse.frames.cells import check_names, describe_labels, labels_of, split_labels
+from lpfuse.frames.cells import check_names, labels_of
 
 nan = np.nan
 
@@ -84,38 +84,19 @@ def test_labels_that_do_not_tell_are_refused(values, normal, told):
     assert told in str(refusal.value)
 
 
-def test_a_value_never_seen_is_an_anomaly_later():
+def test_a_value_never_seen_is_refused_later_where_all_labels_are_known():
+    words = {"normal": ["ok"], "anomaly": ["worn"]}
+    with pytest.raises(ValueError, match=r"'state' holds 'new' \(1 row\), which the fit"):
+        labels_of(column(["new", "ok", None]), **words, is_later=True)
+    later = labels_of(column(["new", "worn", None]), **words, is_later="open")
+    assert later.values.tolist() == [0, -1, 0]
+
+
+def test_a_value_never_seen_is_of_the_other_class_where_one_class_is_known():
     later = labels_of(column(["new", "newer", None]), "ok", is_later=True)
     assert later.values.tolist() == [-1, -1, 0]
     later = labels_of(column(["new", None]), anomaly="leak", is_later=True)
     assert later.values.tolist() == [1, 0]
-
-
-def test_labels_in_words():
-    values = column(["ok"] * 3 + ["leak"] + ["worn"] * 2 + [None])
-    told = describe_labels(values, labels_of(values, "ok"))
-    assert told == (
-        "Label: 'state'; normal is 'ok' (3 rows); anomalies are 'worn' (2), 'leak' (1); 1 row "
-        "without a label."
-    )
-    values = column([None] * 1200 + [f"kind {i}" for i in range(10)])
-    told = describe_labels(values, labels_of(values, ""))
-    assert told.startswith("Label: 'state'; normal is an empty cell (1,200 rows); anomalies are 'k")
-    assert told.endswith("'kind 7' (1) and 2 more.")
-    values = column(["ok", "OK", "leak"])
-    told = describe_labels(values, labels_of(values, "ok"))
-    assert told.endswith(
-        "(2 rows); anomalies are 'leak' (1). Labels 'OK' (1 row) are taken as 'ok'."
-    )
-
-
-def test_anomalies_may_be_named_instead():
-    frame = pl.DataFrame({"x": [1, 2, 3], "state": ["ok", "leak", None]})
-    rest, labels, words, note = split_labels(frame, "state", anomaly=["leak"])
-    assert (rest.columns, labels.tolist(), words) == (["x"], [1, -1, 0], {"anomaly": "leak"})
-    assert "normal is 'ok' (1 row); anomalies are 'leak' (1)" in note
-    with pytest.raises(ValueError, match="anomaly='leak' says what labels mean, but not in which"):
-        split_labels(frame, None, anomaly="leak")
 
 
 def test_names_of_columns_with_and_without_commas():

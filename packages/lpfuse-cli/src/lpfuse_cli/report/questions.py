@@ -29,7 +29,6 @@ from lpfuse.frames import TableFormat
 from lpfuse.frames.cells import (
     OPEN,
     check_names,
-    describe_labels,
     first_cell,
     is_number,
     is_text,
@@ -40,7 +39,14 @@ from lpfuse.frames.cells import (
 from lpfuse_cli.report.measures import rounded
 from lpfuse_cli.report.page import rendered, write_page
 from lpfuse_cli.scoring import cells_of, rows_of
-from lpfuse_cli.tables import FORMULA, MISSING, describe_numbers, numbered_errors, read_table
+from lpfuse_cli.tables import (
+    FORMULA,
+    MISSING,
+    describe_labels,
+    describe_numbers,
+    numbered_errors,
+    read_table,
+)
 
 if TYPE_CHECKING:
     import polars
@@ -278,8 +284,9 @@ def read_labelled(
                 f"{quoted(map(str, column.drop_nulls().unique(maintain_order=True)))}."
             )
     words = {"normal": normal, "anomaly": anomaly}
-    if made is not None and not normal and not anomaly:
-        words = {"normal": made.normal, "anomaly": made.anomaly}
+    if not normal and not anomaly:  # files of former versions have them in the preparation
+        former = {} if made is None else {"normal": made.normal, "anomaly": made.anomaly}
+        words = getattr(model, "label_words_", None) or former
     labels = labels_of(column, **words, is_later=True)
     decided = labels.values != 0
     if not decided.any():

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays.operations import Host
 from lpfuse._files import as_json, versions
 from lpfuse._format import name_of_p
-from lpfuse._validation.params import check_labels, counted
+from lpfuse._validation.params import Labels, counted, read_labels
 from lpfuse._validation.tables import check_table, column_names, is_frame, to_known_frame
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.summary import UNMOVED, describe_learning
@@ -444,22 +444,25 @@ def _rows(
     model: FusedDetector, X: Any, y: Any, names: Sequence[Any] | None
 ) -> tuple[Any, Any, Host, list[str]]:
     """Rows as the detector takes them, their features and labels, and the names of features."""
-    made = model.preparation_
+    made, words = model.preparation_, getattr(model, "label_words_", None) or {}
     if made is not None and is_frame(given := to_known_frame(X)):
         frame = as_polars(given)
         X, given = made.rows_of(frame), frame.select(made.columns)
         names = made.feature_names if names is None else names
-        y = made.labels(frame) if y is None else check_labels(y, len(X), unlabelled=True)
+        known = made.labels(frame) if y is None else None
+        y = y if known is None else Labels(known, {}, [])
     else:
         given = X = check_table(X, estimator=model)
-        y = check_labels(y, X.shape[0], unlabelled=True)
         known = getattr(model, "feature_names_in_", None)
         names = next(each for each in (names, column_names(X), known, ()) if each is not None)
     d = X.shape[1]
     names = list(map(str, names)) if len(names) else [f"column {j}" for j in range(d)]
     if len(names) != d:
         raise ValueError(f"names must be one for each column of X: {d}, got {len(names)}.")
-    return given, X, np.zeros(len(X)) if y is None else np.asarray(y, dtype=np.float64), names
+    read = None
+    if y is not None:
+        read = read_labels(y, X.shape[0], call=None, is_later=True, **words)
+    return given, X, np.zeros(X.shape[0]) if read is None else read.values, names
 
 
 # ----------------------------------------------------------------------- scores, threshold, alarms

@@ -10,10 +10,12 @@ import mmap
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from math import prod
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import array_api_compat
 import numpy as np
@@ -47,12 +49,15 @@ class Table(NamedTuple):
     shape: str
     mend: str  # the remedy for columns that are not numeric
 
-    def not_two_dimensional(self, ndim: int, shape: Sequence[int] | None = None) -> str:
-        """Return the message for an array that is not 2D, with its shape if known."""
+    def not_two_dimensional(self, ndim: int, shape: Any = None, values: Any = None) -> str:
+        """Return the message for what is not 2D, with its shape, or itself, if known."""
         got = f"{ndim}D" + ("" if shape is None else f" of shape {tuple(shape)}")
+        if shape == ():
+            got = f"{quote(values)} ({type(values).__name__})"
         return (
-            f"Expected a 2D array of {self.noun.lower()} ({self.shape}), got {got}. Reshape with "
-            "(-1, 1) if it is one column, (1, -1) if one row."
+            f"Expected a 2D array of {self.noun.lower()} ({self.shape}) or a data frame, got "
+            f"{got}. Reshape your data with (-1, 1) if it is one column, (1, -1) if one row; make "
+            "a dict a frame, pandas.DataFrame(X), and read a file, pandas.read_csv(X)."
         )
 
     def too_small(self, got: str) -> str:
@@ -97,9 +102,9 @@ def wrong_shape_message(argument: str, noun: str, n: int, shape: Sequence[int]) 
     Examples
     --------
     >>> print(wrong_shape_message("y", "label", 3, (3, 1)))
-    y must hold one label for each row: expected shape (3,), got (3, 1). Pass y.ravel().
+    y must hold one label for each row: expected shape (3,), got (3, 1). Pass np.ravel(y).
     """
-    remedy = f" Pass {argument}.ravel()." if len(shape) > 1 and prod(shape) == n else ""
+    remedy = f" Pass np.ravel({argument})." if len(shape) > 1 and prod(shape) == n else ""
     return (
         f"{argument} must hold one {noun} for each row: expected shape ({n},), got "
         f"{tuple(shape)}.{remedy}"
@@ -220,6 +225,8 @@ UNLABELLED = "fit(X, y, unlabelled=0)"  # the call of estimators that take no wo
 GAPS = ("", "nan", "nat", "<na>")  # texts of a missing label, by NumPy and pandas
 MOST_CHOICES, MOST_KINDS = 4, 12  # lines of a message, and labels in a line; chosen by hand
 Words = dict[str, list[Any]]
+IsLater = bool | Literal["open"]
+SIDES = {"normal": 1.0, "anomaly": -1.0, "unlabelled": 0.0}
 
 
 class Labels(NamedTuple):
@@ -230,8 +237,8 @@ class Labels(NamedTuple):
     values : ndarray of shape (n,)
         +1 normal, −1 anomaly, 0 unlabelled.
     words : dict
-        The labels that are ``normal`` and ``anomaly``, as far as given or found: the arguments that
-        read further labels in the same way. Empty where they are ±1 and 0.
+        All labels that are ``normal``, and all that are ``anomaly``: the arguments that read
+        further labels in the same way. Empty where they are ±1 and 0.
     notes : list of str
         Which spellings are taken as another one.
     """
@@ -239,11 +246,6 @@ class Labels(NamedTuple):
     values: Host
     words: Words
     notes: list[str]
-
-    @property
-    def names(self) -> Words:
-        """The words, if they are texts or booleans, which cannot be taken for ±1 and 0."""
-        return self.words if are_names(self.words) else {}
 
 
 def read_labels(
@@ -256,7 +258,7 @@ def read_labels(
     called: str = "y",
     call: str | None = "fit(X, y, {})",
     is_partial: bool = True,
-    is_later: bool = False,
+    is_later: IsLater = False,
 ) -> Labels | None:
     """Read labels as people have them: ±1 and 0, words, booleans or other numbers, with gaps.
 
@@ -265,8 +267,8 @@ def read_labels(
 
     Parameters
     ----------
-    y : array-like of shape (n,), or None
-        One label for each row.
+    y : array-like of shape (n,), Labels or None
+        One label for each row. `Labels` were read before, and are returned.
     n : int
         Number of rows.
     normal, anomaly : value or list of values, optional
@@ -281,8 +283,10 @@ def read_labels(
         there is none.
     is_partial : bool, default=True
         Whether rows may be unlabelled.
-    is_later : bool, default=False
-        Whether the labels only have to agree with earlier ones: a class may be absent.
+    is_later : bool or "open", default=False
+        Whether `normal` and `anomaly` are what earlier labels meant. A class may then be absent,
+        and ±1 and 0 have their usual meaning, unless a number had another one. Where both classes
+        are given, other labels are refused; "open": they are unlabelled.
 
     Returns
     -------
@@ -302,6 +306,8 @@ def read_labels(
     fit(X, y, unlabelled=0)  # 1 normal row, 0 anomalies, 2 unlabelled
     """
     check_choice("unlabelled", zero, (None, 0))
+    if isinstance(y, Labels):
+        return y
     words = {
         name: list(value) if isinstance(value, list | tuple | set | np.ndarray) else [value]
         for name, value in (("normal", normal), ("anomaly", anomaly))
@@ -309,19 +315,20 @@ def read_labels(
     }
     if y is None:
         if words:
-            raise ValueError(f"{' and '.join(words)} need labels, got y=None. Pass y.")
+            raise ValueError(f"y=None has no labels for {' and '.join(words)} to name. Pass y=.")
         return None
     counts, place = _count_labels(check_one_per_row(y, n, called, "label", mixed=True), called)
     listing = "y.tolist()" if hasattr(y, "tolist") else "y"
-    found, notes = _FoundLabels(counts, called, call, is_partial, listing), []
-    # Names that were learnt from other labels do not forbid ±1 and 0.
-    signs = found.usual_signs(zero) if not words or (is_later and are_names(words)) else None
+    found = _FoundLabels(counts, called, call, is_partial, listing)
+    notes: list[str] = []
+    signs = None if words else found.usual_signs(zero)
     if signs is None:
         usual = [kind for kind in found.known if _parse_text(kind) == "normal"]
         words = words or ({"normal": usual[:1]} if usual else {})
         if not words:
             raise ValueError(found.advise())
-        notes, signs = found.check_words(words, is_later), found.signs(words)
+        signs, notes = found.read(words, is_later)
+        words = found.all_words(words, signs)
     if not is_partial and 0.0 in signs.values():
         raise ValueError(found.advise(signs))
     if not is_later and max(signs.values(), default=-1.0) < 0:
@@ -348,14 +355,8 @@ def is_gap(label: Any) -> bool:
         return label.strip().casefold() in GAPS
     try:
         return label is None or bool(label != label)
-    except TypeError:  # pandas.NA
+    except (TypeError, ValueError):  # pandas.NA; cells that hold arrays
         return True
-
-
-def are_names(words: Mapping[str, Iterable[Any]]) -> bool:
-    """Return whether words of labels are texts or booleans, which cannot be taken for ±1 or 0."""
-    names = [word for each in words.values() for word in each]
-    return all(isinstance(_parse_text(word), str | bool) and not is_gap(word) for word in names)
 
 
 def meaning(wanted: Any, values: Iterable[Any]) -> set[Any]:
@@ -366,13 +367,9 @@ def meaning(wanted: Any, values: Iterable[Any]) -> set[Any]:
     >>> meaning("1", [1, 2]), meaning(True, ["true", "false"]), meaning("1", ["1", "1.0"])
     ({1}, {'true'}, {'1'})
     """
-    kinds = set(values)
-    return {kind for kind in kinds if kind == wanted} or same_text(wanted, kinds)
-
-
-def same_text(wanted: Any, values: Iterable[Any]) -> set[Any]:
-    """Return the values with the text of `wanted`; case, blanks and quotes around do not matter."""
-    return {kind for kind in values if _parse_text(kind) == _parse_text(wanted)}
+    kinds, text = set(values), _parse_text(wanted)
+    same = {kind for kind in kinds if kind == wanted}
+    return same or {kind for kind in kinds if _parse_text(kind) == text}
 
 
 def _parse_text(value: Any) -> Any:
@@ -383,6 +380,17 @@ def _parse_text(value: Any) -> Any:
     with suppress(ValueError):
         return float(text)
     return {"true": True, "false": False}.get(text, text)
+
+
+def _spelling(word: Any) -> Any:
+    """Return what a word spells, None where it stands for missing labels."""
+    return None if is_gap(word) else _parse_text(word)
+
+
+def _usual_sign(label: Any) -> float | None:
+    """Return the sign of ±1 and 0, also as texts; None of all other labels."""
+    number = _parse_text(label)
+    return None if isinstance(number, bool) or number not in SIDES.values() else float(number)
 
 
 def _count_labels(cells: NDArray[Any], called: str) -> tuple[dict[Any, int], NDArray[np.intp]]:
@@ -409,7 +417,8 @@ def _plain_label(label: Any) -> Any:
     return None if is_gap(label) else int(label) if is_whole else label
 
 
-class _FoundLabels(NamedTuple):
+@dataclass(frozen=True)
+class _FoundLabels:
     """The different labels of some rows: what they mean, and messages where that is open."""
 
     counts: dict[Any, int]
@@ -424,21 +433,27 @@ class _FoundLabels(NamedTuple):
         known = [kind for kind in self.counts if kind is not None]
         return sorted(known, key=lambda kind: -self.counts[kind])
 
+    @cached_property
+    def spelled(self) -> dict[Any, list[Any]]:
+        """Labels by what their texts spell, the missing ones by None."""
+        found: dict[Any, list[Any]] = {None: [None] * (None in self.counts)}
+        for kind in self.known:
+            found.setdefault(_parse_text(kind), []).append(kind)
+        return found
+
     def meant(self, words: Iterable[Any]) -> list[Any]:
         """Return the labels that some words stand for."""
-        gaps = [None] * (None in self.counts)
-        return [kind for w in words for kind in (gaps if is_gap(w) else same_text(w, self.known))]
+        return [kind for word in words for kind in self.spelled.get(_spelling(word), [])]
 
     def usual_signs(self, zero: int | None) -> dict[Any, float] | None:
         """Return the signs of labels that are ±1 and 0; None where they are others, or in doubt."""
-        numbers = {kind: _parse_text(kind) for kind in self.known}
+        numbers = {kind: _usual_sign(kind) for kind in self.known}
         kinds = set(numbers.values())
-        if any(isinstance(number, bool) for number in numbers.values()) or not kinds <= {-1, 0, 1}:
-            return None
         # 0 and 1 are normal and anomaly in PyOD; beside gaps, one of them alone may be either.
-        if zero is None and (kinds == {0, 1} or (None in self.counts and kinds in ({0}, {1}))):
+        either = kinds == {0, 1} or (None in self.counts and kinds in ({0}, {1}))
+        if None in kinds or (zero is None and either):
             return None
-        return {kind: float(numbers.get(kind, 0.0)) for kind in self.counts}
+        return {kind: numbers.get(kind) or 0.0 for kind in self.counts}
 
     def signs(self, words: Words) -> dict[Any, float]:
         """Return +1, −1 or 0 for each label; 0 for those that neither of both classes names."""
@@ -447,12 +462,16 @@ class _FoundLabels(NamedTuple):
         found |= dict.fromkeys(self.meant(words.get("anomaly", ())), -1.0)
         return found | dict.fromkeys(self.meant(words.get("normal", ())), 1.0)
 
-    def check_words(self, words: Words, is_later: bool) -> list[str]:
-        """Raise where words do not fit the labels; return which spellings are taken as another."""
+    def read(self, words: Words, is_later: IsLater) -> tuple[dict[Any, float], list[str]]:
+        """Return the signs of the labels, and which spellings are taken as another.
+
+        Raise where the words do not fit the labels. Where they name both classes, labels to come
+        may be among them.
+        """
         notes, every = [], [word for each in words.values() for word in each]
         for word in every:
             meant = self.meant([word])
-            if not (meant or is_later):
+            if not (meant or is_later or len(words) == 2):
                 what = "an empty label" if is_gap(word) else quote(word)
                 hint = (
                     f"{did_you_mean(word, map(str, self.known))}{self.choices(self.each_alone())}"
@@ -465,11 +484,36 @@ class _FoundLabels(NamedTuple):
         both = set(self.meant(words.get("normal", ()))) & set(self.meant(words.get("anomaly", ())))
         if both:
             raise ValueError(f"{quoted(both)} cannot be normal and an anomaly. Name it once.")
-        neither = [kind for kind in self.known if kind not in self.meant(every)]
+        signs, usual, named = self.signs(words), {}, set(self.meant(every))
+        rest = [kind for kind in self.known if kind not in named]
+        said = [(_spelling(word), SIDES[name]) for name, each in words.items() for word in each]
+        # A class alone leaves all other labels to the other class.
+        is_other = any(n in SIDES.values() and (n != side or len(words) < 2) for n, side in said)
+        if is_later and not is_other:
+            usual = {kind: sign for kind in rest if (sign := _usual_sign(kind)) is not None}
+        neither = [kind for kind in rest if kind not in usual]
         if neither and len(words) == 2 and not is_later:
+            what = "neither normal nor an anomaly. Leave them empty (None) if they say neither."
             lines = self.choices([{name: each} for name, each in words.items()])
-            raise ValueError(f"{self.held(neither)}, neither normal nor an anomaly.{lines}")
-        return notes
+            raise ValueError(f"{self.held(neither)}, {what}{lines}")
+        if neither and len(words) == 2 and is_later != "open":
+            texts = [w for w in every if isinstance(w, str) and isinstance(neither[0], str)]
+            known = [f"{quoted(each)} ({name})" for name, each in words.items() if each]
+            known += [] if is_other else ["1 (normal)", "-1 (anomaly)"]
+            what = f"which the fit did not see.{did_you_mean(neither[0], texts)} Known are "
+            what += f"{listed(dict.fromkeys(known))}; leave other rows empty (None)."
+            raise ValueError(f"{self.held(neither)}, {what}")
+        return signs | usual, notes
+
+    def all_words(self, words: Words, signs: dict[Any, float]) -> Words:
+        """Return all labels of each class, spelled as the user named them."""
+        found: Words = {}
+        for name in ("normal", "anomaly"):
+            kinds = [kind for kind, sign in signs.items() if sign == SIDES[name]]
+            spelled = {_spelling(kind): _plain_label(kind) for kind in kinds + words.get(name, [])}
+            found[name] = ["" if kind is None else kind for kind in spelled.values()]
+        can_be_saved = all(isinstance(kind, str | Real) for each in found.values() for kind in each)
+        return found if can_be_saved else {}
 
     def held(self, kinds: Iterable[Any]) -> str:
         """Say which labels there are, with their counts."""
@@ -508,19 +552,24 @@ class _FoundLabels(NamedTuple):
 
     def choices(self, choices: Iterable[Words]) -> str:
         """Return code to choose from, each with what it makes of the rows."""
-        found = []
-        for ((name, each),) in (words.items() for words in choices):
-            signs, call = self.signs({name: each}), self.call or ""
+        found, call = [], self.call or ""
+        for words in choices:
+            signs = self.signs(words)
             line = self.mapping(signs)
             if "{}" in call:
+                ((name, each),) = words.items()
                 shown = list(map(str, each)) if call == "{}" else each  # options are texts
                 line = call.format(f"{name}={quote(shown if shown[1:] else shown[0])}")
-            found.append((line, self.outcome(signs)))
-        if self.call == "{}":  # complaints of commands have one line
+            if max(signs.values(), default=0.0) >= 0:  # anomalies alone are refused
+                found.append((line, self.outcome(signs)))
+        if call == "{}":  # complaints of commands have one line
             return f" Say {listed((f'{line} ({told})' for line, told in found), last=' or ')}."
-        is_long = "{}" not in (self.call or "") and len(self.known) > MOST_KINDS
+        is_long = "{}" not in call and len(self.known) > MOST_KINDS
         lines = "".join(f"\n{line}  # {told}" for line, told in found)
-        return "" if is_long else f" Choose one of:{lines}"
+        if len(found) == 1:
+            rows = "normal or unlabelled rows" if self.is_partial else "normal rows"
+            return f" Pass {rows} as well or, if these are normal:{lines}"
+        return "" if is_long or not found else f" Choose one of:{lines}"
 
     def mapping(self, signs: dict[Any, float]) -> str:
         """Return the line of code that turns the labels into ±1, and leaves rows out if it must."""

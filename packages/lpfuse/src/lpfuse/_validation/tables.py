@@ -440,6 +440,9 @@ def _check_numpy(values: Any, table: Table, names: Sequence[str] | None) -> Arra
     except (ValueError, TypeError, OverflowError) as error:
         if "complex" in str(error).casefold():
             raise ValueError(COMPLEX.format(table.noun.lower())) from error
+        shape = getattr(values, "shape", None) or np.shape(values)
+        if len(shape) != 2:
+            raise ValueError(table.not_two_dimensional(len(shape), shape, values)) from error
         columns = [] if issparse(values) else _non_numeric_columns(values)
         if not columns:
             raise

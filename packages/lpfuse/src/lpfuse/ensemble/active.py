@@ -7,7 +7,6 @@ how many anomalies there are. `recalibrate` moves threshold and scale to other n
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +19,6 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import _safe_indexing, check_random_state
 
 from lpfuse._arrays.operations import Host
-from lpfuse._format import percent
 from lpfuse.answers import AnswerAudit, Estimate, ask_each_unit_once, audit_answers
 from lpfuse.ensemble.calibration import (
     CalibratedFit,
@@ -48,7 +46,7 @@ from lpfuse.ensemble.rows import (
     StoredRows,
     Table,
     as_numbers,
-    check_contradictions,
+    find_contradictions,
     find_rows,
     hash_rows,
     numeric_columns,
@@ -81,23 +79,23 @@ def describe_rows(result: CalibratedFit, table: Table, raw: Host, features: Host
     """Return what is known of each row before it is asked about, in four columns.
 
     What one-class detectors add to the fused score, and what experts do: of training rows, their
-    held-out terms. A number that is equal for equal rows, NaN where they have words. The round in
-    which a row was taught, 0 if it was not.
+    held-out terms. A number that is equal for equal rows, NaN where they have words. 1 where the
+    label of a row is known, from `fit` or an answer, else 0.
     """
     terms = result.combination.contributions(raw, features)
     numbers, known = as_numbers(table), result.rows.values
-    number, taught = np.full(len(terms), np.nan), np.zeros(len(terms))
+    number, is_known = np.full(len(terms), np.nan), np.zeros(len(terms))
     if numbers is not None:
         number = hash_rows(numbers)
     if numbers is not None and known is not None:
         place = find_rows(known, numbers)
         seen = place >= 0
-        taught[seen] = result.rounds[place[seen]]
+        is_known[seen] = (known_answers(result)[0] != 0)[place[seen]]
         held_out = result.of_own_rows[place[seen]]
         terms[seen] = without_gaps(held_out.terms, held_out.abs_weights)
     split = _one_class_terms(result)
     parts = [part.sum(axis=1) for part in (terms[:, :split], terms[:, split:])]
-    return np.column_stack([*parts, number, taught])
+    return np.column_stack([*parts, number, is_known])
 
 
 def _one_class_terms(result: CalibratedFit) -> int:
@@ -335,10 +333,11 @@ def _with_answers(
     known, chances = (column.copy() for column in known_answers(result))
     rounds, width = result.rounds.astype(np.intp), len(pool.one_class)
     end, n = len(known) - aside.n_split, len(known)
+    for torn in find_contradictions(answers, np.unique(row_keys(numbers), return_inverse=True)[1]):
+        raise ValueError(torn)
     decided = np.flatnonzero(answers)
     numbers, answers, asked = numbers[decided], answers[decided], asked[decided]
-    _, first, copy_of = np.unique(row_keys(numbers), return_index=True, return_inverse=True)
-    check_contradictions(answers, copy_of.ravel(), decided)
+    first = np.unique(row_keys(numbers), return_index=True)[1]
     numbers, answers, asked = numbers[first], answers[first], asked[first]
     new = np.flatnonzero(find_rows(values, numbers) < 0)
     scores = [result.out_of_fold.scores[:end, :width], aside.scores[:, :width]]
@@ -639,18 +638,3 @@ def _rows_for_scale(
         return chosen
     chosen[random.permutation(whole)[: int(SCALE_SHARE * len(whole))]] = True
     return chosen
-
-
-def warn_of_training_rows(result: CalibratedFit, table: Table) -> None:
-    """Warn where most rows to recalibrate on are rows that the detectors learnt from."""
-    known, rows = result.rows.values, as_numbers(table)
-    if known is None or rows is None:
-        return
-    share = float(np.mean(find_rows(known[: result.n_learnt], rows) >= 0))
-    if share > 0.5:
-        warnings.warn(
-            f"{percent(share)} of the rows are training rows: in-sample scores are optimistically "
-            "biased, and false alarms will exceed the rate. Recalibrate on rows that came later.",
-            UserWarning,
-            stacklevel=3,
-        )

@@ -78,11 +78,13 @@ def rows_without_copies(X: Table, labels: Host) -> Index | None:
     place = np.arange(len(order)) - np.searchsorted(number[order], number[order])
     often = order[recurs[number[order]] & (place % usual == 0)]
     copied = (count[number] > 1) & ~recurs[number]
-    _warn_of_copies(float(copied.mean()), count[recurs] / len(number))
     labelled = np.flatnonzero((labels != 0) & ~recurs[number])
     _, kept = np.unique(np.column_stack([number, labels])[labelled], axis=0, return_index=True)
     unlabelled = first[~recurs & ~np.isin(np.arange(len(first)), number[labelled])]
-    return np.sort(np.concatenate([labelled[kept], unlabelled, often]))
+    rows = np.sort(np.concatenate([labelled[kept], unlabelled, often]))
+    if len(rows) < len(number):
+        _warn_of_copies(float(copied.mean()), count[recurs] / len(number))
+    return rows
 
 
 def rows_recur(X: Table) -> bool:
@@ -105,8 +107,9 @@ def _warn_of_copies(copied: float, recurring: Host) -> None:
     told = []
     if copied:
         told.append(
-            f"{percent(copied)} of the rows have an exact copy. Each is learnt from once: copies "
-            "teach nothing, make each other look usual, and false alarms would exceed the rate."
+            f"{percent(copied)} of the rows have an exact copy. Each is learnt from once with each "
+            "of its labels: copies teach nothing, make each other look usual, and false alarms "
+            "would exceed the rate."
         )
     if len(recurring):
         told.append(

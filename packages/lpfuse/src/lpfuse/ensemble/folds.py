@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host, is_blocked
-from lpfuse._validation.params import check_chances, check_row_names, is_count, read_labels
+from lpfuse._validation.params import Labels, check_chances, check_row_names, is_count, read_labels
 from lpfuse._validation.tables import check_table, is_frame, to_known_frame
 from lpfuse.ensemble.copies import without_copies
 from lpfuse.ensemble.rows import (
@@ -25,10 +25,12 @@ from lpfuse.ensemble.rows import (
     as_numbers,
     blank_implausible,
     duplicated_rows,
+    find_contradictions,
     hash_rows,
     numeric_columns,
     replace_numbers,
     warn_of_growing_columns,
+    warn_of_label_columns,
 )
 from lpfuse.ensemble.sampling import draw_from_blocks
 from lpfuse.frames import TablePreparation
@@ -82,7 +84,7 @@ class Rows(NamedTuple):
     chances : ndarray of shape (n,) or None
         With which labelled rows were asked about; NaN for labels from elsewhere.
     label_words : dict or None
-        Names of ``normal`` and ``anomaly`` in the user's labels.
+        The user's labels that are ``normal``, and those that are ``anomaly``; empty: ±1 and 0.
     given : array-like or data frame
         Rows as the user has them, in memory.
     preparation : TablePreparation or None
@@ -158,15 +160,19 @@ def prepare_rows(
     drawn = read_labels(y, n, **how)
     labels = np.zeros(n) if drawn is None else drawn.values
     found = drawn if found is None else found
-    for note in [] if found is None else found.notes:
+    torn = [] if hashes is None else find_contradictions(labels, hashes)
+    for note in torn if found is None else found.notes + torn:
         warnings.warn(note, stacklevel=3)
+    if y is not None:
+        given = table if preparation is None else to_known_frame(X)
+        warn_of_label_columns(given, labels if isinstance(y, Labels) else y, preparation)
     asked = None if chances is None else check_chances(chances, n)
     groups = check_row_names(groups, n, "groups")
     if groups is None and kind is None and not keep_copies:
         table, labels, asked = without_copies(table, labels, asked)
     names = None if preparation is None else preparation.feature_names
     table = blank_implausible(table, labels, names)
-    words = None if found is None else found.names
+    words = None if found is None else found.words
     return Rows(table, labels, groups, kind, asked, words, X, preparation, hashes)
 
 

@@ -24,7 +24,7 @@ from lpfuse._base import auc_of_decisions, lazily, signs
 from lpfuse._command_package import write_card
 from lpfuse._files import ANY, saved_as
 from lpfuse._validation import params
-from lpfuse._validation.tables import check_table, record_columns
+from lpfuse._validation.tables import check_table, is_frame, record_columns
 from lpfuse.answers import AnswerAudit, Estimate
 from lpfuse.ensemble import active, explain, learning, scoring
 from lpfuse.ensemble.calibration import (
@@ -63,6 +63,7 @@ from lpfuse.io import save
 from lpfuse.optim import Certificate
 from lpfuse.threshold import THRESHOLD_RULES, integrative_pvalues
 
+HELD_OUT = "fitted_labels_ and fitted_scores_ are by fits that did not see the row"
 SUBSAMPLE = 20_000  # rows that a Dask collection is cut to for training, by default
 
 
@@ -255,7 +256,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             Labels of normal rows, and of anomalies: ``normal="ok"``, ``anomaly=1``. If one of the
             two is given, all other labels are of the other class. Missing ones are unlabelled,
             unless ``normal=""`` says that they are normal. Case and blanks around a word do not
-            matter. `score` and `teach` take the same words.
+            matter. `score` and `teach` read each label as this fit did, and refuse labels that it
+            did not see: name both classes where labels are to come that `y` does not hold.
         columns : mapping of str: str, "as-is" or TablePreparation, optional
             Of a data frame, what columns are, where looking at them would not tell: "number",
             "category", "date", "elapsed" (days since the first), or "id", "text" and "drop", which
@@ -354,8 +356,9 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         params.check_choice("calibration", self.calibration, ("auto", "cross", "plain", "split"))
         if isinstance(self.cv, str):
             params.check_choice("cv", self.cv, ("in-sample", "prefit"))
-        if isinstance(self.detectors, str):
-            params.check_choice("detectors", self.detectors, ("paper",))
+        if isinstance(self.detectors, str) and self.detectors != params.PAPER:
+            names = params.parse_detector_names(self.detectors)
+            raise ValueError(f'detectors must be a list or "paper": pass detectors={names!r}.')
         if isinstance(self.prior, str):
             params.check_choice("prior", self.prior, ("tables",))
         if self.cv == "prefit" and (self.detectors is None or isinstance(self.detectors, str)):
@@ -441,8 +444,13 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     def _table(self, X: Any) -> Table:
         """Return the rows as the detectors take them: features of a data frame, or a table."""
         check_is_fitted(self)
-        made = self.preparation_
-        return check_table(X, estimator=self) if made is None else made.table(X, self)
+        made, stored = self.preparation_, self.rows_
+        if getattr(X, "shape", (1,))[:1] == (0,):
+            raise ValueError(params.FEATURES.too_small(f"{tuple(X.shape)}"))
+        table = check_table(X, estimator=self) if made is None else made.table(X, self)
+        # Fitted to an array: names would make each detector warn of them.
+        is_named = is_frame(table) and stored.values is not None and stored.names is None
+        return check_table(np.asarray(table)) if is_named else table
 
     def _raw_scores(self, X: Any) -> tuple[Host, Host | None]:
         """Score rows by every detector; also return features, where the fusion looks at them."""
@@ -556,7 +564,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             Integers +1 and −1.
         """
         table = self._table(X)
-        warn_of_training_rows(self.rows_, table)
+        known = None if self.cv == "prefit" else self.rows_.values
+        warn_of_training_rows(known, table, f"predict calls fewer of them anomalies. {HELD_OUT}")
         return signs(self._decisions(table))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -567,7 +576,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         X : array-like, data frame, or Dask array or data frame, of shape (n, d)
             Rows.
         y : array-like of shape (n,)
-            As in `fit`, with the same words; unlabelled rows are left out.
+            Labels as `fit` saw them, or ±1 if it took no number otherwise; unlabelled rows are
+            left out.
         sample_weight : array-like of shape (n,), optional
             How much each row counts.
 
@@ -578,7 +588,12 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             has the higher score; ties count half. A row without a score is below all others.
         """
         words = getattr(self, "label_words_", None)
-        return auc_of_decisions(self.decision_function(X), y, sample_weight, words)
+        if is_blocked(X):
+            return auc_of_decisions(self.decision_function(X), y, sample_weight, words)
+        table = self._table(X)
+        known = None if self.cv == "prefit" else self.rows_.values
+        warn_of_training_rows(known, table, f"the AUC is higher than on new rows. {HELD_OUT}")
+        return auc_of_decisions(self._decisions(table), y, sample_weight, words)
 
     @lazily(dtype="float64")
     def pvalues(self, X: Any) -> Host:
@@ -806,8 +821,9 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, data frame, or Dask array or data frame, of shape (m, d)
-            Rows. Those that were taught already are not asked about again. Training rows are
-            recognised by their values, and judged by their held-out scores.
+            Rows. Those whose label is known, from `fit` or `teach`, are asked about only if there
+            are no others. Training rows are recognised by their values, and judged by their
+            held-out scores.
         n_instances : int, default=1
             Questions; where there are fewer rows that differ, so many.
         groups : array-like of shape (m,), optional
@@ -864,7 +880,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             Rows that were answered: training rows, which are recognised, or others, which are
             added to them.
         y : array-like of shape (m,)
-            +1 normal, −1 anomaly, 0 or missing: don't know. Or the words that `fit` was given.
+            Labels as `fit` saw them; missing: don't know. If `fit` took no number otherwise: +1
+            normal, −1 anomaly, 0 don't know.
         chances : array-like of shape (m,), optional
             With which each row was asked about, from ``query(..., return_chances=True)``; NaN for
             labels from elsewhere. Rows of one call were asked about together.
@@ -910,7 +927,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             raise ValueError("The answered rows hold words where the training rows had numbers.")
         if not answers.any():
             raise ValueError(
-                "y has no answer: all are 0, don't know. Pass +1 (normal) or -1 (anomaly)."
+                "y has no answer: all rows are unlabelled. Pass labels that the fit saw, +1 "
+                "(normal) or -1 (anomaly)."
             )
         result = active.relearn(
             self.result_, numbers, answers, asked, self._strategy(self.preparation_), self._rule(),
@@ -1016,7 +1034,9 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             table = table[~np.isnan(table).all(axis=1)]
         if not len(table):
             raise ValueError("recalibrate needs normal rows that hold some values, got none.")
-        active.warn_of_training_rows(self.result_, table)
+        known = None if self.rows_.values is None else self.rows_.values[: self.result_.n_learnt]
+        done = "false alarms will exceed the rate. Recalibrate on rows that came later"
+        warn_of_training_rows(known, table, done, least=0.5)
         raw, features = self._score_table(table)
         result = active.recalibrate(self.result_, table, raw, features, rule, scale, random)
         self.result_ = replace(result, preparation=self.preparation_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -15,7 +16,7 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
 from lpfuse._files import ANY, saved_as
-from lpfuse._format import quote, readable
+from lpfuse._format import percent, quote, readable
 from lpfuse._validation.params import column_labels, listed, quoted
 from lpfuse._validation.tables import column_names, does_grow
 from lpfuse.adapters import call_on_protected_rows
@@ -27,6 +28,7 @@ FEWEST_GROWING = 50  # rows of an array from which a sorted column is told; chos
 
 
 FEWEST_PREDICTED = 20  # rows from which all being training rows is no coincidence
+FEWEST_TOLD = 3  # rows of all labels but the most frequent, from which a column is no coincidence
 
 
 class TrainingRowsWarning(UserWarning):
@@ -561,34 +563,80 @@ def places_in_training(stored: StoredRows | None, X: Table) -> Index:
     return np.where(known[found] == wanted, found, -1)
 
 
-def warn_of_training_rows(stored: StoredRows, table: Table) -> None:
-    """Warn where all of several rows to predict were learnt from; a look at one spares the rest."""
-    n, numbers, kept = table.shape[0], as_numbers(table), stored.values
-    if n < FEWEST_PREDICTED or numbers is None or kept is None:
+def warn_of_training_rows(known: Host | None, table: Table, done: str, least: float = 1.0) -> None:
+    """Warn where of several rows at least a share was learnt from.
+
+    Parameters
+    ----------
+    known : ndarray of shape (n, d) or None
+        Rows that were learnt from; None where these are not known, or nothing learnt.
+    table : table of shape (m, d)
+        Rows that should be others.
+    done : str
+        What comes of it, as the end of a sentence.
+    least : float, default=1.0
+        The share.
+    """
+    rows = as_numbers(table)
+    if known is None or rows is None or len(rows) < FEWEST_PREDICTED:
         return
-    same = (kept == numbers[0]) | (np.isnan(kept) & np.isnan(numbers[0]))
-    if same.all(axis=1).any() and (places_in_training(stored, table) >= 0).all():
+    if least == 1.0 and find_rows(rows[:1], known).max() < 0:  # a look at one spares the rest
+        return
+    share = float(np.mean(find_rows(known, rows) >= 0))
+    if share >= least:
+        some = f"All {len(rows):,}" if share == 1.0 else f"{percent(share)} of the"
         warnings.warn(
-            f"All {n:,} rows are training rows. Detectors find rows that they learnt from less "
-            "strange, so predict calls fewer of them anomalies than of new rows. fitted_labels_ "
-            "and fitted_scores_ have the verdicts of fits that did not see the row.",
+            f"{some} rows are training rows. Detectors find rows that they learnt from less "
+            f"strange, so {done}.",
             TrainingRowsWarning,
             stacklevel=4,
         )
 
 
-def check_contradictions(answers: Host, copy_of: NDArray[np.intp], places: Index) -> None:
-    """Refuse answers that differ for equal rows, which have one number in `copy_of`."""
-    low, high = (np.full(int(np.max(copy_of)) + 1, side * np.inf) for side in (1, -1))
-    np.minimum.at(low, copy_of, answers)
-    np.maximum.at(high, copy_of, answers)
-    torn = np.flatnonzero(low < high)
-    if len(torn):
-        rows = places[np.asarray(copy_of) == torn[0]]
-        raise ValueError(
-            f"Answers contradict each other: rows {rows[0]} and {rows[1]} are equal, but one is "
-            f"called normal and the other an anomaly ({len(torn)} such rows). Decide, or answer 0."
+def find_contradictions(labels: Host, number: NDArray[Any]) -> list[str]:
+    """Say in a sentence which equal rows are normal and anomalies; in none where none are.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,)
+        +1 normal, −1 anomaly, 0 for neither.
+    number : ndarray of shape (n,)
+        Equal for equal rows.
+    """
+    known = np.flatnonzero(labels)
+    order = known[np.lexsort((labels[known], number[known]))]
+    first, second = order[:-1], order[1:]
+    torn = np.flatnonzero((number[first] == number[second]) & (labels[first] < labels[second]))
+    if not len(torn):
+        return []
+    one, other = sorted((int(first[torn[0]]), int(second[torn[0]])))
+    return [
+        f"Labels contradict each other: rows {one} and {other} are equal, but one is normal and "
+        f"the other an anomaly ({len(torn)} such rows). Decide, or leave both unlabelled (None)."
+    ]
+
+
+def warn_of_label_columns(X: Table, y: Any, made: TablePreparation | None) -> None:
+    """Warn of columns of features that tell the labels one by one: `y` was perhaps left in X."""
+    names = column_names(X)
+    used = [j for j in range(X.shape[1]) if made is None or (names or [])[j] in made.columns]
+    found = [j for j in used if _are_one_to_one(_safe_indexing(X, j, axis=1), y)]
+    if found:
+        warnings.warn(
+            f"The labels y can be read off {listed(column_labels(found, names))} of X, "
+            "row by row. Leave it out, unless new rows will hold it too before they are judged.",
+            UserWarning,
+            stacklevel=4,
         )
+
+
+def _are_one_to_one(cells: Any, labels: Any) -> bool:
+    """Tell whether each cell stands for one label, and each label for one cell."""
+    for n in (FEWEST_GROWING, len(labels)):  # the first rows spare most columns the rest
+        pairs = Counter(zip(map(str, cells[:n]), map(str, labels[:n]), strict=True))
+        if not len(pairs) == len({cell for cell, _ in pairs}) == len({label for _, label in pairs}):
+            return False
+    return n - max(pairs.values()) >= FEWEST_TOLD
 
 
 def duplicated_rows(table: Table) -> Index:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,8 +15,8 @@ from lpfuse._arrays.operations import Host
 from lpfuse._files import ANY, saved_as
 from lpfuse._format import plain, quote
 from lpfuse._validation.params import (
+    IsLater,
     Labels,
-    counted,
     did_you_mean,
     is_gap,
     listed,
@@ -589,38 +588,8 @@ def names_of_parts(name: str, parts: list[str], since: str | None) -> list[str]:
 # ------------------------------------------------------------------------------------------ labels
 
 
-def split_labels(
-    frame: polars.DataFrame, label: str | None, normal: Any = None, anomaly: Any = None
-) -> tuple[polars.DataFrame, Host, dict[str, Any], str]:
-    """Split columns and labels; return also the words for normal and anomaly, and a note.
-
-    Parameters
-    ----------
-    frame : polars.DataFrame
-        Rows to learn from.
-    label, normal, anomaly
-        As in `lpfuse_cli.fitting.fit_table`.
-    """
-    frame = as_polars(frame)
-    if frame.height == 0:
-        raise ValueError("The table has no rows. Bring some to learn from.")
-    if label is None:
-        for name, word in (("normal", normal), ("anomaly", anomaly)):
-            if word is not None:
-                raise ValueError(
-                    f"{name}={quote(word)} says what labels mean, but not in which column. Name "
-                    "it: label=COLUMN"
-                )
-        note = f"Label: none; all {frame.height:,} rows are taken as normal."
-        return frame, np.ones(frame.height), {}, note
-    (label,) = check_names([label], frame.columns)
-    labels = labels_of(frame[label], normal, anomaly)
-    words = {k: each[0] if len(each) == 1 else each for k, each in labels.words.items()}
-    return frame.drop(label), labels.values, words, describe_labels(frame[label], labels)
-
-
 def labels_of(
-    column: polars.Series, normal: Any = None, anomaly: Any = None, *, is_later: bool = False
+    column: polars.Series, normal: Any = None, anomaly: Any = None, *, is_later: IsLater = False
 ) -> Labels:
     """Read a column of labels with `lpfuse._validation.params.read_labels`.
 
@@ -650,23 +619,6 @@ def labels_of(
     if not is_later and (labels.values > 0).all():
         raise ValueError(f"{where} holds {quoted(known)}, all of which are normal. Leave it out.")
     return labels
-
-
-def describe_labels(column: polars.Series, labels: Labels) -> str:
-    """Describe which labels were taken as what."""
-    counts: dict[float, Counter[str]] = {1.0: Counter(), -1.0: Counter(), 0.0: Counter()}
-    for cell, label in zip(column.to_list(), labels.values, strict=True):
-        counts[label]["" if is_gap(cell) else str(cell)] += 1
-    normal, odd, rest = counts.values()
-    names = ", ".join(quote(name) if name else "an empty cell" for name in normal)
-    parts = [f"normal is {names} ({counted(normal.total(), 'row')})"] if normal else []
-    if odd:
-        shown = [f"{quote(kind)} ({number:,})" for kind, number in odd.most_common()]
-        more = f" and {len(shown) - 8} more" if len(shown) > 8 else ""
-        parts.append(f"anomalies are {', '.join(shown[:8])}{more}")
-    if rest:
-        parts.append(f"{counted(rest.total(), 'row')} without a label")
-    return " ".join([f"Label: {quote(column.name)}; {'; '.join(parts)}.", *labels.notes])
 
 
 # ---------------------------------------------------------------------------------- files of tables

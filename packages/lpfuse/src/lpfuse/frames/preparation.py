@@ -14,7 +14,7 @@ import numpy as np
 from lpfuse._arrays.operations import Host
 from lpfuse._files import ANY, saved_as
 from lpfuse._format import per_cent, plain, quote
-from lpfuse._validation.params import FEATURES, check_choice, counted, did_you_mean, quoted
+from lpfuse._validation.params import FEATURES, IsLater, check_choice, counted, did_you_mean, quoted
 from lpfuse._validation.tables import (
     check_columns,
     check_table,
@@ -455,12 +455,12 @@ class TablePreparation:
         groups = self.groups
         return [place for name in self.columns if name not in self.orders for place in groups[name]]
 
-    def labels(self, frame: polars.DataFrame) -> Host | None:
+    def labels(self, frame: polars.DataFrame, is_later: IsLater = True) -> Host | None:
         """Return +1 normal, −1 anomaly, 0 unlabelled; None where there is no column of labels."""
         if self.label is None or self.label not in frame.columns:
             return None
         words = {"normal": self.normal, "anomaly": self.anomaly}
-        return labels_of(frame[self.label], **words, is_later=True).values
+        return labels_of(frame[self.label], **words, is_later=is_later).values
 
     def without_rows(self) -> polars.DataFrame:
         """Return the columns of the training rows, without a row."""
