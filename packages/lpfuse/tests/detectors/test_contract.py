@@ -149,7 +149,17 @@ DETECTORS = {
     "covariance": RobustCovarianceDetector(),
 }
 every_detector = pytest.mark.parametrize("name", DETECTORS)
-ONE_OF_EACH_CLASS = ["SVDD", "GP", "KPCA", "GMM", "KNN", "histogram", "columns", "LOF", "covariance"]
+ONE_OF_EACH_CLASS = [
+    "SVDD",
+    "GP",
+    "KPCA",
+    "GMM",
+    "KNN",
+    "histogram",
+    "columns",
+    "LOF",
+    "covariance",
+]
 one_of_each_class = pytest.mark.parametrize("name", ONE_OF_EACH_CLASS)
 every_class = pytest.mark.parametrize("make", CLASSES)
 

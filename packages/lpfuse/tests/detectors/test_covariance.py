@@ -54,9 +54,11 @@ def test_dependent_and_constant_columns():
     rows = np.c_[X, X[:, 0] + X[:, 1], np.full(200, 3.0)]
     fitted = RobustCovarianceDetector().fit(rows)
     assert np.isfinite(fitted.score_samples(rows)).all()
-    broken = rows[:1] + [0, 0, 0, 0, 5.0, 0]
+    broken = rows[:1] + np.array([0, 0, 0, 0, 5.0, 0])
     assert fitted.score_samples(broken)[0] < fitted.score_samples(rows).min()
-    assert np.isfinite(RobustCovarianceDetector().fit(np.ones((5, 2))).score_samples([[2, 1]])).all()
+    assert np.isfinite(
+        RobustCovarianceDetector().fit(np.ones((5, 2))).score_samples([[2, 1]])
+    ).all()
 
 
 def test_more_columns_than_rows():

@@ -34,7 +34,9 @@ def test_equal_rows_are_usual():
     rows = np.repeat([[0.0, 0.0], [5.0, 5.0]], 50, axis=0)
     fitted = LOFDetector(20).fit(rows)
     np.testing.assert_allclose(fitted.score_samples([[0.0, 0.0], [5.0, 5.0]]), -1.0)
-    assert fitted.score_samples([[2.0, 0.0]]) == [-3.0]  # no distance to compare with: one stands in
+    assert fitted.score_samples([[2.0, 0.0]]) == [
+        -3.0
+    ]  # no distance to compare with: one stands in
     assert np.isfinite(LOFDetector().fit(np.zeros((9, 2))).score_samples([[1.0, 1.0]])).all()
 
 

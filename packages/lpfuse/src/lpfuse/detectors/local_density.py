@@ -66,8 +66,8 @@ class LOFDetector(HeldOutDetector):
     Notes
     -----
     As :class:`sklearn.neighbors.LocalOutlierFactor`, but with at most `max_samples` candidates, so
-    that the time to score a row does not grow with the training rows. ``leave_one_out_scores`` leave
-    a row out of its own neighbours, not out of those of others.
+    that the time to score a row does not grow with the training rows. ``leave_one_out_scores``
+    leave a row out of its own neighbours, not out of those of others.
 
     Examples
     --------

@@ -621,6 +621,7 @@ def recalibrate(
         result,
         combination=combination,
         held_out=held_out,
+        fitted=None,
         calibration=CalibrationRows("split", scores=raw[scored], known=known),
         offset=rule.offset(held_out),
         rows=rows,

@@ -96,7 +96,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     detectors : None, "paper" or list, default=None
         Detectors, names such as "lof" or "pyod:HBOS", ``(name, detector)`` or ``(name, detector,
         columns)``; classifiers learn from labelled anomalies. None: six fast detectors, four robust
-        ones where rows are unlabelled and, from 2 labelled anomalies on, three classifiers. "paper": the four of the paper.
+        ones where rows are unlabelled and, from 2 labelled anomalies on, three classifiers.
+        "paper": the four of the paper.
     scaler : transformer, default=None
         Puts scores on one scale. None: `TailScaler` for the default detectors with their prior,
         else `TwoSidedMinMax`.
@@ -237,8 +238,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             complete in its columns.
         y : array-like, or Dask array or series, of shape (n,), or one label, optional
             +1 normal, −1 anomaly, 0 or missing (NaN, None, empty) unlabelled; without it, all are
-            unlabelled, and may hide anomalies: ``y=1`` says that all rows are normal. Other labels need `normal` or `anomaly`, unless one is the word "normal".
-            Unlabelled rows always teach, as normal ones, each with a weight that says how probably
+            unlabelled, and may hide anomalies: ``y=1`` says that all rows are normal. Other labels
+            need `normal` or `anomaly`, unless one is the word "normal". Unlabelled rows always teach, as normal ones, each with a weight that says how probably
             it is one; labelled rows count in full.
         groups : array-like of shape (n,), optional
             Rows of one group (a person, a machine, a day) are never both learnt from and scored.

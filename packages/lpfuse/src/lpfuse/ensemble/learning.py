@@ -43,8 +43,8 @@ from lpfuse.ensemble.out_of_fold import (
 from lpfuse.ensemble.pool import Member, Pool, fit_members, group_members
 from lpfuse.ensemble.rows import Table, draw_seed, duplicated_rows, fit_imputer, impute_features
 
-# Share of the unlabelled rows that are scored by detectors which learnt from none of them: of 10, 20,
-# 35 and 50 % that with the best average precision on 121 tables (docs/adr/0049).
+# Share of the unlabelled rows that are scored by detectors which learnt from none of them: of 10,
+# 20, 35 and 50 % that with the best average precision on twenty sets (docs/adr/0049).
 SUSPECTS = 0.2
 FOLDS_OF_WEIGHTS = 5  # where the detectors have no folds, the weights still need some; as cv=5
 # Bounds of the audit, chosen by hand: rather too lax, for a warning that cries wolf is not read.
