@@ -26,7 +26,7 @@ from sklearn.metrics import roc_auc_score
 import lpfuse
 from lpfuse import TailScaler, TwoSidedMinMax
 from lpfuse._arrays.operations import Host
-from lpfuse.ensemble.defaults import FEW
+from lpfuse.ensemble.defaults import FEW, learnt_prior
 from research.common.store import write_whole
 from research.common.tables import markdown, page, prose
 from research.studies.tables.prior_scores import FOLDER, RawScores, choosing_tables, read_scores
@@ -144,16 +144,17 @@ def write_prior(folder: Path = FOLDER, out: Path = FILE, page_at: Path = PAGE) -
 
 
 def prior_content(stored: Stored, n_choosing: int) -> dict[str, Any]:
-    """What the file holds."""
+    """What the file holds; rows "suspected" stay: `research.studies.suspicion` learns them."""
     tables = f"{n_choosing} tables of the choosing half of docs/benchmarks/tables.md"
     return {
-        "version": 2,
+        "version": 3,
         "made_by": "python -m research.studies.tables prior",
         "provenance": f"{len(stored)} of the {tables}" if len(stored) < n_choosing else tables,
         "weights": [
             {"scale": scale, "labels": k, "weights": learn_weights(parts_of(stored, scale, k))}
             for scale, k in ROWS
         ],
+        "suspected": learnt_prior()["suspected"],
     }
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from lpfuse import FusedDetector
 from lpfuse._arrays.operations import Host
 from lpfuse._files import replacing
+from lpfuse.ensemble.defaults import ROBUST
 from research.studies.tables.splits import (
     LABELS,
     Mode,
@@ -71,7 +72,11 @@ def _measure_table(folder: Path, name: str, modes: Sequence[Mode]) -> None:
 def raw_scores(
     name: str, modes: Sequence[Mode], counts: Sequence[int] = LABELS, seed: int = 0
 ) -> list[RawScores]:
-    """What the default pool says of one table, for some numbers of labels."""
+    """What the default pool says of one table, for some numbers of labels.
+
+    Robust members, which join where anomalies may hide, are left out: what they weigh is learnt by
+    `research.studies.suspicion`.
+    """
     found = []
     X, is_anomaly = load_rows(name)
     rng = np.random.default_rng(seed)
@@ -84,15 +89,15 @@ def raw_scores(
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 fused = FusedDetector(random_state=seed).fit(training.X, training.y)
-            out_of_fold = fused.out_of_fold_
+            kept = ~np.isin(fused.detector_names_, ROBUST)
+            names, out_of_fold = np.array(fused.detector_names_)[kept], fused.out_of_fold_
             normal = out_of_fold.scores[out_of_fold.usable & (out_of_fold.labels > 0)]
             some = rng.permutation(len(normal))[:MOST_NORMAL]  # hidden anomalies come last
-            of_test = (
-                fused.detector_scores(rows[:MOST_TEST]) for rows in (split.test, split.sought)
+            parts = (
+                normal[some],
+                *(fused.detector_scores(rows[:MOST_TEST]) for rows in (split.test, split.sought)),
             )
-            found.append(
-                RawScores(mode, labels, np.array(fused.detector_names_), normal[some], *of_test)
-            )
+            found.append(RawScores(mode, labels, names, *(scores[:, kept] for scores in parts)))
     return found
 
 
