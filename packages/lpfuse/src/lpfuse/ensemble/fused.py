@@ -239,8 +239,9 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         y : array-like, or Dask array or series, of shape (n,), or one label, optional
             +1 normal, −1 anomaly, 0 or missing (NaN, None, empty) unlabelled; without it, all are
             unlabelled, and may hide anomalies: ``y=1`` says that all rows are normal. Other labels
-            need `normal` or `anomaly`, unless one is the word "normal". Unlabelled rows always teach, as normal ones, each with a weight that says how probably
-            it is one; labelled rows count in full.
+            need `normal` or `anomaly`, unless one is the word "normal". Unlabelled rows always
+            teach, as normal ones, each with a weight that says how probably it is one; labelled
+            rows count in full.
         groups : array-like of shape (n,), optional
             Rows of one group (a person, a machine, a day) are never both learnt from and scored.
         kind : array-like of shape (n,) or "clusters", optional
