@@ -296,19 +296,21 @@ def _of_table(model: Any, frame: Any, name: str) -> _Column:
     own = preparation.groups[name]
     values = model.rows_.values[model.held_out_.labels > 0][:, own]
     features = [preparation.feature_names[k] for k in own]
-    if name in features:  # a number
-        numbers = values[:, features.index(name)]
-        if name in preparation.truths:
-            share = float(np.nanmean(numbers))
-            usual = {"text": "true" if share >= 0.5 else "false", "share": max(share, 1 - share)}
-            return _Column(frame[name], usual)
-        return _Column(preparation.cells(frame)[name], _range(numbers))
+    number = features.index(name) if name in features else None
+    if number is not None and name not in preparation.truths:
+        return _Column(preparation.cells(frame)[name], _range(values[:, number]))
     texts = [k for k, feature in enumerate(features) if feature.startswith(f"{name}=")]
-    if not texts:
-        return _Column(frame[name], None)
-    shares = values[:, texts].mean(axis=0)
+    cells = texts_of(frame[name]) if texts else frame[name]
+    known = values[~np.isnan(values).any(axis=1)]  # a missing cell is NaN in all of its features
+    if not len(known) or (number is None and not texts):
+        return _Column(cells, None)
+    if number is not None:
+        share = float(known[:, number].mean())
+        usual = {"text": "true" if share >= 0.5 else "false", "share": max(share, 1 - share)}
+        return _Column(cells, usual)
+    shares = known[:, texts].mean(axis=0)
     commonest = features[texts[int(shares.argmax())]].removeprefix(f"{name}=")
-    return _Column(texts_of(frame[name]), {"text": commonest, "share": float(shares.max())})
+    return _Column(cells, {"text": commonest, "share": float(shares.max())})
 
 
 def _range(column: Any) -> dict[str, Any] | None:
