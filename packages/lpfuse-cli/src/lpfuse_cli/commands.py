@@ -63,6 +63,8 @@ def fit(
         phases.begin(f"Reading {console.called(train)}")
         names = check_fit_options(p, false_alarm_rate, confidence, detectors, jobs)
         # Late, for it takes seconds: the line above stands by then.
+        import numpy as np
+
         from lpfuse.ensemble.summary import outcome
         from lpfuse_cli.fitting import fit_table
         from lpfuse_cli.tables import how_prepared, numbered_errors
@@ -106,6 +108,7 @@ def fit(
             )
         made = how_prepared(fitted)
         made.told, made.format = (*drawn, *made.told), told
+        made.row_numbers = np.array(numbers)
         phases.begin(f"Writing {console.called(model)}")
         found = outcome(fitted)
         with write_errors(model.name):
@@ -125,7 +128,7 @@ def _read(
 ) -> tuple[Any, int, list[str]]:
     """Read the training rows; return them, how many there are in the file, and notes.
 
-    `numbers` gets those of the rows, unless they are drawn.
+    `numbers` gets those of the rows.
     """
     from lpfuse_cli.tables import read_sample, read_table
 
@@ -133,7 +136,7 @@ def _read(
     if not draw:
         frame = read_table(source, notes=notes, numbers=numbers, **options)
         return frame, frame.height, notes
-    frame, rows = read_sample(source, **draw, seed=seed, notes=notes, **options)
+    frame, rows = read_sample(source, **draw, seed=seed, notes=notes, numbers=numbers, **options)
     drawn = f"Sample: {frame.height:,} of {rows:,} rows, drawn by chance"
     most = draw["most"] // 2
     taken = "" if draw["label"] is None else f"; of anomalies all, up to {most:,}"
@@ -221,6 +224,8 @@ def fuse(
     """
     check_there(scores)
     check_fit_options(p, false_alarm_rate)
+    import numpy as np
+
     from lpfuse.ensemble.summary import outcome
     from lpfuse_cli.fitting import fuse_table
     from lpfuse_cli.scoring import check_kept, score_frame
@@ -256,6 +261,7 @@ def fuse(
             )
         made = how_prepared(fitted)
         made.told, made.format = (*written, *made.told), told
+        made.row_numbers = np.array(numbers)
         if out is not None:
             kept = check_kept(fitted, keep or (), frame.columns)
             fused = score_frame(fitted, frame, keep=kept)
@@ -417,7 +423,6 @@ def score(
 # ------------------------------------------------------------------------------------------ report
 
 REPORT = Path("report.html")
-FIRST_ROW = 2  # of training rows: in a spreadsheet the header is row 1
 
 
 @options.with_table_options
@@ -483,6 +488,7 @@ def report(
         # Late, for it takes seconds: the line above stands by then.
         from lpfuse_cli.alarms import differs_from_request
         from lpfuse_cli.report import summarise, write_report
+        from lpfuse_cli.report.summary import training_numbers
         from lpfuse_cli.scoring import load_detector, model_errors
         from lpfuse_cli.tables import numbered_errors
 
@@ -498,8 +504,8 @@ def report(
         judged = f"{len(rows[0]):,} rows" if rows else "the training rows"
         phases.begin(f"Judging {judged}")
         with model_errors(model, "reported on"), numbered_errors(lambda: numbers):
-            first = numbers or FIRST_ROW
-            summary = summarise(loaded, *rows, keep=kept, files=files, numbers=first)
+            called = numbers if rows else training_numbers(loaded)
+            summary = summarise(loaded, *rows, keep=kept, files=files, numbers=called)
         if target is not None:
             phases.begin(f"Writing {console.called(target)}")
             with write_errors(target.name):

@@ -889,12 +889,13 @@ def read_sample(
     format: TableFormat = OPEN,
     progress: Progress | None = None,
     notes: list[str] | None = None,
+    numbers: list[int] | None = None,
 ) -> tuple[polars.DataFrame, int]:
     r"""Rows of a file that are drawn by chance, and how many it has: it may exceed the memory.
 
     Parameters
     ----------
-    path, format, progress, notes
+    path, format, progress, notes, numbers
         As in `read_table`.
     most : int
         Rows to draw: all of a file that has no more. Of labelled anomalies all are taken, up to
@@ -922,24 +923,28 @@ def read_sample(
     with open_table(path, format) as table:
         if label is not None:
             (label,) = check_names([label], table.columns)
-        frame, chances, rows = None, np.empty(0), 0
+        frame, chances, at, rows = None, np.empty(0), np.empty(0, dtype=np.intp), 0
         for part in _parts(table, progress):
+            at = np.concatenate([at, rows + np.arange(part.height)])
             rows += part.height
             frame = part if frame is None else pl.concat([frame, part])
             chances = np.concatenate([chances, random.random(part.height)])  # nosec B311 # NumPy
             if frame.height > 2 * most:  # what cannot be drawn any more makes room
                 kinds = np.zeros(frame.height) if label is None else _codes(frame[label])
                 stays = _smallest_per_kind(chances, kinds, most)
-                frame, chances = frame.filter(stays), chances[stays]
+                frame, chances, at = frame.filter(stays), chances[stays], at[stays]
         _note_format(table, notes)
+        called = table.numbers(rows)
     assert frame is not None  # there is one part at least
-    if rows <= most:
-        return frame, rows
-    anomalies = np.zeros(frame.height, dtype=bool)
-    if label is not None:
-        anomalies = labels_of(frame[label], normal, anomaly).values < 0
-    taken = anomalies & _smallest_per_kind(chances, anomalies, most // 2)
-    taken |= ~anomalies & _smallest_per_kind(chances, anomalies, most - int(taken.sum()))
+    taken = np.ones(frame.height, dtype=bool)
+    if rows > most:
+        anomalies = np.zeros(frame.height, dtype=bool)
+        if label is not None:
+            anomalies = labels_of(frame[label], normal, anomaly).values < 0
+        taken = anomalies & _smallest_per_kind(chances, anomalies, most // 2)
+        taken |= ~anomalies & _smallest_per_kind(chances, anomalies, most - int(taken.sum()))
+    if numbers is not None:
+        numbers += called[at[taken]].tolist()
     return frame.filter(taken), rows
 
 

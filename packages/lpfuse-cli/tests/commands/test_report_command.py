@@ -339,3 +339,33 @@ def test_rows_have_the_numbers_of_the_file(stored, tmp_path):
     assert [row["row"] for row in found[1]["strangest"][: len(gaps)]] == gaps[
         : len(found[1]["strangest"])
     ]
+
+
+@pytest.mark.parametrize("options", [(), ("--sample", "700")])
+def test_training_rows_have_the_numbers_of_their_file(tmp_path, options):
+    """Though some are empty, copies, or set aside for the threshold; or drawn by chance."""
+    n = 2_600 if not options else 900
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    X[10:100] = X[100:190]  # copies are learnt from once
+    X[500, 0] = 1e6  # is blanked in the training
+    lines = [f"{a!r},{b!r}" for a, b in X.tolist()]
+    strange = [200, 201, n - 60, n - 3]
+    for k, row in enumerate(strange):
+        lines[row] = f"{9 + k},-9"
+    lines[300:300] = [",", ","]  # hold no value, and count as rows
+    (tmp_path / "rows.csv").write_text("\n".join(["a,b", *lines]))
+    fit = ("fit", "rows.csv", "--detectors", "knn", "-o", "m.lpfuse", "-q", *options)
+    assert lpfuse(*fit).exit_code == 0
+    answer = lpfuse("report", "m.lpfuse", "--json")
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.stdout)
+    text = (tmp_path / "rows.csv").read_text().splitlines()
+    rows = [row["row"] for row in found["strangest"]]
+    told = {text[row - 1] for row in rows[:2]}
+    assert told & {f"{9 + k},-9" for k in range(4)}
+    for listed in found["alarm_list"]["rows"]:
+        if listed[0] is not None and listed[4].startswith("a "):
+            cell = float(text[listed[0] - 1].partition(",")[0])
+            shown = float(listed[4].split()[1].replace("−", "-").replace(",", ""))
+            assert shown == pytest.approx(cell, rel=1e-4, abs=1e-4)
+    assert sum(row[0] is None for row in found["alarm_list"]["rows"]) == 0
