@@ -74,7 +74,9 @@ def fit(
         draw = {"most": sample, "label": label, "normal": normal, "anomaly": anomaly}
         draw = {} if sample is None else draw
         numbers: list[int] = []
-        frame, rows, drawn = _read(train, draw, seed, numbers, format=told, progress=phases.stream)
+        hints: list[tuple[str, str]] = []
+        reading = {"format": told, "hints": hints, "progress": phases.stream}
+        frame, rows, drawn = _read(train, draw, seed, numbers, **reading)
 
         def show_notes(notes: list[str]) -> None:
             phases.end()
@@ -86,7 +88,7 @@ def fit(
         phases.begin("Preparing columns")
         with (
             nullcontext() if jobs == 1 else console.exit_on_signals(),
-            numbered_errors(lambda: numbers),
+            numbered_errors(lambda: numbers, hints),
         ):
             fitted = fit_table(
                 frame,
@@ -244,8 +246,9 @@ def fuse(
         told = table.format()
         written: list[str] = []
         numbers: list[int] = []
-        frame = read_table(scores, format=told, notes=written, numbers=numbers)
-        with numbered_errors(lambda: numbers):
+        hints: list[tuple[str, str]] = []
+        frame = read_table(scores, format=told, notes=written, numbers=numbers, hints=hints)
+        with numbered_errors(lambda: numbers, hints):
             fitted = fuse_table(
                 frame,
                 label=label,
@@ -549,15 +552,19 @@ def _rows(
     phases.begin(f"Reading {console.called(data)}")
     made = model.preparation_
     known = told if made is None else made.format
-    frame = read_table(data, format=told | known, progress=phases.stream, numbers=numbers)
+    hints: list[tuple[str, str]] = []
+    reading: dict[str, Any] = {"numbers": numbers, "hints": hints, "progress": phases.stream}
+    frame = read_table(data, format=told | known, **reading)
     y = None
     if frame.height == 0:
         raise ValueError(f"{data} has no rows to judge by.")
     if keep is None:
         keep = [] if made is None else id_column(made, (), frame.columns)
-    names = check_names([name for name in keep if name], frame.columns)
-    kept = frame.select(names) if names else None
-    with numbered_errors(lambda: numbers):
+    with numbered_errors(lambda: numbers, hints):
+        names = check_names([name for name in keep if name], frame.columns)
+        kept = frame.select(names) if names else None
+        if made is not None:
+            made.check(frame.columns)
         if labels != (None, None, None):
             frame, y, *_ = split_labels(frame, *labels)
         return (frame if made is not None else rows_of(model, frame), y), kept
@@ -652,10 +659,11 @@ def ask(
         made = loaded.preparation_
         numbers: list[int] = []
         known = told if made is None else told | made.format
-        frame = read_table(data, format=known, numbers=numbers)
+        hints: list[tuple[str, str]] = []
+        frame = read_table(data, format=known, numbers=numbers, hints=hints)
         if frame.height == 0:
             raise ValueError(f"{data} has no rows to ask about.")
-        with model_errors(model, "asked about"), numbered_errors(lambda: numbers):
+        with model_errors(model, "asked about"), numbered_errors(lambda: numbers, hints):
             found = ask(loaded, frame, questions, numbers=numbers, random_state=seed)
     with write_errors(out.name):
         write_questions(found, out)

@@ -188,6 +188,16 @@ Sheet = Annotated[
         rich_help_panel=READING,
     ),
 ]
+HeaderRow = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar=INT,
+        help="The row with the names of the columns; titles above it are skipped.",
+        show_default="the first that holds something",
+        rich_help_panel=READING,
+    ),
+]
 Sample = Annotated[
     int | None,
     typer.Option(
@@ -266,13 +276,14 @@ PARTED = 3  # the exit code of --check
 
 
 class TableOptions(NamedTuple):
-    """How a table is written, as far as a user said: the values of five options."""
+    """How a table is written, as far as a user said: the values of six options."""
 
     separator: str | None = None
     decimal: str | None = None
     encoding: str | None = None
     quote: str | None = None
     sheet: str | None = None
+    header_row: int | None = None
 
     def format(self) -> Any:
         """Return the checked `TableFormat`; imports the library, which takes seconds."""
@@ -288,6 +299,7 @@ TABLE_OPTIONS = {
     "encoding": Encoding,
     "quote": Quote,
     "sheet": Sheet,
+    "header_row": HeaderRow,
 }
 
 
@@ -321,9 +333,9 @@ def with_table_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_format
 
 
-def table_format(*told: str | None) -> Any:
-    """Return how a table is written, of separator, decimal sign, encoding, quotes and sheet."""
-    return TableOptions(*told).format()
+def table_format(**told: Any) -> Any:
+    """Return how a table is written, of the fields of `TableOptions` that are known."""
+    return TableOptions(**told).format()
 
 
 def parse_kinds(given: list[str] | None) -> dict[str, str]:

@@ -31,6 +31,7 @@ from lpfuse_cli.alarms import AlarmCounts, alarm_figures, count_alarms, incomple
 from lpfuse_cli.reasons import WHY, with_reasons, with_unusual
 from lpfuse_cli.tables import (
     Chunk,
+    hinted_errors,
     how_prepared,
     numbered_errors,
     open_table,
@@ -355,7 +356,10 @@ def score_file(
     60
     """
     made = how_prepared(model)
-    with open_table(data, format.checked() | made.format) as table:
+    with (
+        open_table(data, format.checked() | made.format) as table,
+        hinted_errors(table.hints),
+    ):
         own = {*score_columns(model.detector_names_), WHY}
         chosen = id_column(made, own, table.columns) if keep is None else keep
         kept = check_kept(model, chosen, table.columns)

@@ -19,7 +19,7 @@ ENDS = {
     "drift": "Drift was declared.",
 }
 BATCHES, ENDING, DRIFT = "Batches", "When to end", "Drift"
-CSV = ("separator", "decimal", "encoding", "quote")
+CSV = ("separator", "decimal", "encoding", "quote", "header_row")
 
 
 def watch(
@@ -137,7 +137,7 @@ def watch(
     """
     silent = as_json or console.is_quiet(ctx, quiet)
     check_there(None if source.startswith(KAFKA) else source, reference, model=model)
-    format = options.table_format(*map(_csv_settings(csv).get, CSV))
+    format = options.table_format(**_csv_settings(csv))
     with console.remarks(silent) as remarks:
         if not silent:
             console.say(f"Loading {console.called(model)} …", err=True)
@@ -190,20 +190,20 @@ def watch(
         raise typer.Exit(DRIFTED)
 
 
-def _csv_settings(given: list[str] | None) -> dict[str, str]:
+def _csv_settings(given: list[str] | None) -> dict[str, Any]:
     """Split settings of CSV into names and values.
 
     Examples
     --------
-    >>> _csv_settings(["separator=tab", "decimal=,"])
-    {'separator': 'tab', 'decimal': ','}
+    >>> _csv_settings(["separator=tab", "decimal=,", "header_row=3"])
+    {'separator': 'tab', 'decimal': ',', 'header_row': 3}
     """
-    found = {}
+    found: dict[str, Any] = {}
     for text in given or []:
         name, equals, value = text.partition("=")
         if not equals or name.strip() not in CSV:
             raise ValueError(
                 f"--csv must be NAME=VALUE with a NAME of {', '.join(CSV)}; got {quote(text)}."
             )
-        found[name.strip()] = value
+        found[name.strip()] = int(value) if value.isdecimal() else value
     return found

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -181,3 +182,29 @@ def test_words_for_gaps_and_mistakes_are_told_by_row(tmp_path):
     assert "row 63 holds 'much'" in answer.stderr
     train.write_text("\n".join([lines[0], ",,", *lines[1:], "off,-,ok"]))  # a line is left out
     assert "row 63 holds 'off'" in run("fit", train, *FIT, "-o", tmp_path / "n", code=2).stderr
+
+
+def test_titles_above_the_header(tmp_path):
+    """Found, said, and remembered for `score`, `report`, `ask` and `watch`."""
+    lines = pumps(150).write_csv().splitlines()
+    data, model = tmp_path / "rows.csv", tmp_path / "m"
+    data.write_text("\n".join(["Pumps of the north", "", *lines, ""]))
+    answer = run("fit", data, *FIT, "-o", model, code=2)
+    assert "If the header is in row 3" in answer.output
+    assert "say --header-row 3" in answer.output
+    answer = run("fit", data, *FIT, "--header-row", "3", "-o", model)
+    assert "File: header in row 3." in answer.stdout
+    run("score", model, data, "-o", tmp_path / "s.csv")
+    scores = pl.read_csv(tmp_path / "s.csv")
+    assert scores.height == 150
+    run("watch", model, data, "-o", tmp_path / "v.csv", "--once")
+    watched = pl.read_csv(tmp_path / "v.csv")["score"].to_numpy()
+    np.testing.assert_allclose(watched, scores["score"].to_numpy())
+    found = json.loads(run("report", model, data, "--json").stdout)
+    row = found["alarm_list"]["rows"][0]
+    assert data.read_text().splitlines()[row[0] - 1].startswith(row[5])
+    trained = json.loads(run("report", model, "--json").stdout)["alarm_list"]["rows"][0]
+    assert 4 <= trained[0] <= 153
+    data.write_text("\n".join(lines))  # without titles
+    answer = run("score", model, data, "-o", tmp_path / "s.csv", code=2)
+    assert "say --header-row 1" in answer.output

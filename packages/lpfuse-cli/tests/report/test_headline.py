@@ -153,7 +153,9 @@ def test_false_alarms_and_what_is_found():
     more = share(100, 15, 0.09, 0.24, verdict="more")
     assert "That is more: " in headline(facts(alarms={"taken_as_normal": more}))[-2]
     fewer = share(400, 1, 0.0, 0.01, verdict="fewer")
-    assert headline(facts(alarms={"taken_as_normal": fewer}))[-2].endswith("fewer than was asked for.")
+    assert headline(facts(alarms={"taken_as_normal": fewer}))[-2].endswith(
+        "fewer than was asked for."
+    )
     blind = facts(alarms={"too_few": {"needed": 999, "least_rate": 0.0099}, "asked": 0.001})
     assert headline(blind)[-1] == (
         "Nothing can be called an anomaly: 100 normal rows cannot hold false alarms to 0.1 %. It "
