@@ -17,7 +17,7 @@ from lpfuse._format import brief, printable
 from lpfuse._format import quote as in_quotes
 from lpfuse_cli import console
 from lpfuse_cli import console as options
-from lpfuse_cli.console import check_fit_options, check_there
+from lpfuse_cli.console import check_fit_options, check_page, check_there
 
 # --------------------------------------------------------------------------------------------- fit
 
@@ -242,7 +242,7 @@ def fuse(
             print_notes(ctx, scores, frame.shape, [*written, *notes])
             typer.echo()
 
-    with console.remarks(silent) as remarks:
+    with console.remarks(silent, _say_direction) as remarks:
         told = table.format()
         written: list[str] = []
         numbers: list[int] = []
@@ -302,6 +302,12 @@ def _conclude(found: dict[str, Any], remarks: list[str], files: list[Any]) -> No
         console.say(f"If high scores of {in_quotes(name)} mean anomaly, say so: {hint}")
     for file in filter(None, files):
         console.say(f"Written to {file}.")
+
+
+def _say_direction(remark: str) -> str:
+    """Say in a warning of columns that seem reversed how the command turns them."""
+    seen, doubt, _ = remark.partition(DOUBT)
+    return f"{seen}{doubt} If not, say --direction COLUMN=anomaly." if doubt else remark
 
 
 def reversed_columns(found: dict[str, Any], remarks: list[str]) -> list[str]:
@@ -480,6 +486,7 @@ def report(
     target = out if out is not None or as_json else REPORT
     if target is not None:
         check_writable(target, [model, *([] if data is None else [data])])
+        check_page(target)
     if data is None and (label, normal, anomaly) != (None, None, None):
         raise ValueError(
             "--label, --normal and --anomaly tell what a column of DATA means: name the file."
@@ -599,6 +606,7 @@ def card(
     """Write a model card: data, weights and their proof, calibration, measurements, limits."""
     check_there(None, model=model)
     check_writable(out, [model])
+    check_page(out, (".md", ".markdown", ".txt"))
     silent = as_json or console.is_quiet(ctx, quiet)
     with console.remarks(silent), console.phases(silent) as phases:
         phases.begin(f"Loading {console.called(model)}")
@@ -653,6 +661,7 @@ def ask(
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_writable(out, [model, data])
+    check_page(out)
     with console.remarks(silent) as remarks:
         loaded = load_detector(model, trust or (), console.read_key(key), "A question")
         told = table.format()

@@ -383,6 +383,27 @@ def check_there(*tables: Any, model: Any = None) -> None:
                 raise FileNotFoundError(missing_file_message(path))
 
 
+def check_page(path: Path, suffixes: Iterable[str] = (".html", ".htm")) -> None:
+    """Refuse a name that promises another kind of file than a page.
+
+    Parameters
+    ----------
+    path : Path
+        The file to write.
+    suffixes : iterable of str
+        Those that are right; a name without any is right, too.
+    """
+    from lpfuse._format import quote
+
+    first, *_ = suffixes = list(suffixes)
+    if path.suffix.casefold() not in ("", *suffixes):
+        kind = "HTML, which a browser opens and prints to PDF" if first == ".html" else "Markdown"
+        raise ValueError(
+            f"The page is {kind}, so its name cannot end in {path.suffix}; got "
+            f"{quote(path.name)}. Call it {quote(path.with_suffix(first).name)}."
+        )
+
+
 LEAST_KEY, MOST_KEY = 16, 2**20  # bytes; `lpfuse.save` takes no shorter one
 
 
@@ -1067,19 +1088,21 @@ def _area(areas: dict[str, float | None], name: str) -> list[str]:
 
 
 @contextmanager
-def remarks(quiet: bool) -> Iterator[list[str]]:
+def remarks(quiet: bool, reword: Callable[[str], str] = str) -> Iterator[list[str]]:
     """Warnings as sentences: on stderr, each once whatever its figures, and in a list.
 
     Parameters
     ----------
     quiet : bool
         Only in the list.
+    reword : callable, optional
+        Says what the library says in the words of the command.
     """
     found: list[str] = []
     seen: set[str] = set()
 
     def remark(message: Warning | str, *_: Any, **__: Any) -> None:
-        text = " ".join(str(message).split())
+        text = reword(" ".join(str(message).split()))
         shape = re.sub(r"\d+", "#", text)
         if shape not in seen:
             seen.add(shape)

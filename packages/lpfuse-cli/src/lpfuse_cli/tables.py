@@ -759,7 +759,7 @@ class ColumnarFile(TableFile):
         self.name, self.kind = path.name, kind_of(path)
         with read_errors(self.name, self.kind):
             scan = {"PARQUET": pl.scan_parquet, "ARROW": pl.scan_ipc}[self.kind]
-            self.scan = scan(path, glob=False)
+            self.scan = in_seconds(scan(path, glob=False))
             self.columns = self.scan.collect_schema().names()
             self.rows = self.scan.select(pl.len()).collect().item()
 
@@ -769,6 +769,12 @@ class ColumnarFile(TableFile):
             with read_errors(self.name, self.kind):
                 frame = self.scan.slice(start, rows).collect()
             yield Chunk(frame, start, min(1.0, (start + rows) / max(1, self.rows)))
+
+
+def in_seconds(frame: Any) -> Any:
+    """Write durations of a frame, or a scan, as numbers of seconds, to be learnt from."""
+    lengths: Any = polars_module().selectors.duration()
+    return frame.with_columns(lengths.dt.total_microseconds() / 1e6)
 
 
 # ------------------------------------------------------------------------------------ spreadsheets
@@ -827,7 +833,7 @@ def read_sheet(
     if len(names) > 1 and told.sheet is None:
         others = ", ".join(f"sheet={quote(name)}" for name in names[1:20])
         hints += (("Sheet", f"If the table is in another sheet, say {others}."),)
-    frame = with_points(frame.select(map(_as_integers, frame)), signs)
+    frame = with_points(in_seconds(frame.select(map(_as_integers, frame))), signs)
     return frame, replace(used, header_row=told.header_row), header, hints
 
 

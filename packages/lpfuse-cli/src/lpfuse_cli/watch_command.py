@@ -9,7 +9,7 @@ import typer
 from lpfuse._format import brief, quote
 from lpfuse_cli import console
 from lpfuse_cli import console as options
-from lpfuse_cli.console import check_there
+from lpfuse_cli.console import check_page, check_there
 
 DRIFTED = 4  # the exit code of --until-drift, where drift was declared
 KAFKA = "kafka://"
@@ -136,6 +136,8 @@ def watch(
     be read or scored is counted by reason and affects no other row.
     """
     silent = as_json or console.is_quiet(ctx, quiet)
+    if page is not None:
+        check_page(Path(page))
     check_there(None if source.startswith(KAFKA) else source, reference, model=model)
     format = options.table_format(**_csv_settings(csv))
     with console.remarks(silent) as remarks:

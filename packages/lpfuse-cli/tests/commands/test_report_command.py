@@ -186,6 +186,22 @@ def test_json_and_a_page(stored, tmp_path):
     assert files(tmp_path) == ["page.html"]
 
 
+@pytest.mark.parametrize(
+    ("command", "more", "told"),
+    [
+        ("report", [], "Call it 'page.html'"),
+        ("ask", ["new.csv"], "Call it 'page.html'"),
+        ("card", [], "Call it 'page.md'"),
+    ],
+)
+def test_a_name_that_promises_another_kind_of_file_is_refused(
+    stored, tmp_path, command, more, told
+):
+    rows = [stored / name for name in more]
+    refused(lpfuse(command, stored / "table.lpfuse", *rows, "-o", "page.pdf"), ".pdf", told)
+    assert files(tmp_path) == []
+
+
 @pytest.mark.parametrize("arguments", [["-q", "report"], ["report", "--quiet"]])
 def test_quiet_names_the_file(stored, arguments):
     answer = lpfuse(*arguments, stored / "table.lpfuse", "-o", "page.html")
@@ -220,7 +236,9 @@ def test_no_such_model(tmp_path):
 
 
 def test_what_is_no_model(stored, tmp_path):
-    refused(lpfuse("report", stored / "new.csv", "-o", "page.html"), "new.csv", "damaged")
+    refused(lpfuse("report", stored / "new.csv", "-o", "page.html"), "new.csv", "MODEL")
+    answer = lpfuse("score", stored / "new.csv", stored / "table.lpfuse", "-o", "s.csv")
+    refused(answer, "new.csv is a table, not a model", "Name the model first")
     from lpfuse.io import save
 
     save(SVDD().fit(np.random.default_rng(0).normal(size=(20, 2))), "svdd.lpfuse")

@@ -4,7 +4,7 @@ import csv
 import io
 import sys
 import zipfile
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 import polars as pl
@@ -426,3 +426,12 @@ def test_equal_names_are_to_be_renamed(tmp_path):
     path.write_text("a,sex,sex\n1,2,3\n")
     with pytest.raises(ValueError, match=r"two columns are called 'sex'\. Rename one of them\.$"):
         read_table(path)
+
+
+def test_durations_are_numbers_of_seconds(tmp_path):
+    lengths = [timedelta(seconds=90), None, timedelta(milliseconds=-500)]
+    frame = pl.DataFrame({"a": [1, 2, 3], "took": lengths})
+    frame.write_parquet(tmp_path / "t.parquet")
+    frame.write_ipc(tmp_path / "t.arrow")
+    for name in ("t.parquet", "t.arrow"):
+        assert read_table(tmp_path / name)["took"].to_list() == [90.0, None, -0.5]

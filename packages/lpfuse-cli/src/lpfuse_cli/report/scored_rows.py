@@ -98,7 +98,8 @@ def path_of(fused: FusedDetector) -> LpPath | None:
         return None
     training, chosen = fused.out_of_fold_, float(fused.fusion_.p)
     S, y = training.scores[training.usable], training.labels[training.usable]
-    path = _path(fused.fusion_, scale_scores(fused.scaler_, S), y, sorted({*GRID, chosen}))
+    with warnings.catch_warnings(action="ignore"):  # fitting the model gave these warnings
+        path = _path(fused.fusion_, scale_scores(fused.scaler_, S), y, sorted({*GRID, chosen}))
     at = path.ps.tolist().index(chosen)
     path.weights[at], path.intercepts[at] = fused.weights_, fused.fusion_.intercept_
     path.certificates[at] = fused.certificate_
