@@ -147,7 +147,9 @@ def _read(
 
 def print_notes(ctx: typer.Context, source: str, shape: tuple[int, int], notes: list[str]) -> None:
     """Say what a table was taken for."""
-    console.say(f"{source}: {shape[0]:,} rows, {shape[1]:,} columns")
+    from lpfuse._validation.params import counted
+
+    console.say(f"{source}: {counted(shape[0], 'row')}, {counted(shape[1], 'column')}")
     for note in notes:
         about, _, rest = console.in_options(note, console.options_of(ctx.command)).partition(":")
         typer.echo(f"  {typer.style(printable(about), bold=True)}:{printable(rest)}")
@@ -381,6 +383,7 @@ def score(
     with console.remarks(silent) as remarks, console.phases(silent) as phases:
         phases.begin(f"Loading {console.called(model)}")
         # Late, for it takes seconds: the line above stands by then.
+        from lpfuse._validation.params import counted
         from lpfuse.frames.preparation import describe_ranges
         from lpfuse_cli.alarms import describe_alarms, differs_from_request
         from lpfuse_cli.scoring import load_model, score_file
@@ -421,7 +424,7 @@ def score(
         share = scored.anomalies / max(1, scored.rows)
         target = "standard output" if out == options.STANDARD else out
         console.say(
-            f"{scored.rows:,} rows scored in {seconds:.1f} s, {scored.anomalies:,} called "
+            f"{counted(scored.rows, 'row')} scored in {seconds:.1f} s, {scored.anomalies:,} called "
             f"anomalies ({share:.1%}). Written to {target}.",
             err=True,
         )
@@ -686,6 +689,14 @@ def ask(
     else:
         fewer = "; there are no more to ask about" if len(asked) < questions else ""
         console.say(f"{len(asked):,} of {found['rows']:,} rows are asked about{fewer}.")
+        labels = None if made is None else made.labels(frame)
+        known = 0 if labels is None else sum(labels[numbers.index(row)] != 0 for row in asked)
+        if known:
+            console.say(
+                f"{known:,} of them {'has' if known == 1 else 'have'} a label in {data} already, "
+                f"which is not shown. To learn from the labels instead: lpfuse teach {model} {data}"
+                f" --label {in_shell(str(made.label))} -o MODEL"
+            )
         console.say(
             f"Written to {out}. Open it in a browser, answer, and export the answers. Next: lpfuse "
             f"teach {model} answers.csv -o MODEL"

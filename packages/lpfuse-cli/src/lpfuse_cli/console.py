@@ -383,19 +383,20 @@ def check_there(*tables: Any, model: Any = None) -> None:
                 raise FileNotFoundError(missing_file_message(path))
 
 
-def check_page(path: Path, suffixes: Iterable[str] = (".html", ".htm")) -> None:
+def check_page(path: str | Path, suffixes: Iterable[str] = (".html", ".htm")) -> None:
     """Refuse a name that promises another kind of file than a page.
 
     Parameters
     ----------
-    path : Path
+    path : path-like
         The file to write.
     suffixes : iterable of str
         Those that are right; a name without any is right, too.
     """
     from lpfuse._format import quote
 
-    first, *_ = suffixes = list(suffixes)
+    path, suffixes = Path(path), list(suffixes)
+    first = suffixes[0]
     if path.suffix.casefold() not in ("", *suffixes):
         kind = "HTML, which a browser opens and prints to PDF" if first == ".html" else "Markdown"
         raise ValueError(

@@ -39,6 +39,7 @@ from lpfuse_cli.tables import (
     open_table,
     table_writer,
     with_signs_of,
+    writes_commas,
 )
 
 if TYPE_CHECKING:
@@ -396,7 +397,7 @@ def score_file(
             counts = count_alarms(model, X, flagged, _labels(made, frame), gaps)
             outside = count_outside(made, frame, X)
             if WHY not in kept:
-                scored = with_unusual(made, frame, scored, X)
+                scored = with_unusual(made, frame, scored, X, writes_commas(table))
             return chunk, scored, ChunkCounts(made.new_in(frame), counts, outside)
 
         rows, told, found = 0, 0, None
@@ -405,7 +406,8 @@ def score_file(
             chunks = map_in_order(score, table.chunks(chunk_rows), jobs or cores())
             for chunk, scored, here in chunks:
                 if explain:
-                    scored, more = with_reasons(model, chunk.frame, scored, explain - told)
+                    left, in_commas = explain - told, writes_commas(table)
+                    scored, more = with_reasons(model, chunk.frame, scored, left, in_commas)
                     told += more
                 if kept:
                     scored = with_signs_of(chunk.frame.select(kept), table).hstack(scored)

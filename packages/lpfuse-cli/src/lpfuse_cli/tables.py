@@ -1234,6 +1234,11 @@ def _signs(like: TableFile | None) -> tuple[str, bool]:
     return separator or ",", has_commas
 
 
+def writes_commas(like: TableFile) -> bool:
+    """Whether a CSV file that is written like another one has decimal commas."""
+    return _signs(like)[1]
+
+
 def with_signs_of(frame: polars.DataFrame, like: TableFile) -> polars.DataFrame:
     """Return columns of a file with their numbers, which are texts, as the file writes them.
 
@@ -1244,7 +1249,7 @@ def with_signs_of(frame: polars.DataFrame, like: TableFile) -> polars.DataFrame:
     like : TableFile
         Its cells have decimal points, see `with_points`.
     """
-    if not (isinstance(like, CsvFile) and _signs(like)[1]):
+    if not (isinstance(like, CsvFile) and writes_commas(like)):
         return frame
     names = [name for name in frame.columns if name in (like.signs or {})]
     return frame.with_columns(

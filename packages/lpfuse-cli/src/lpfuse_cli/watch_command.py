@@ -137,7 +137,7 @@ def watch(
     """
     silent = as_json or console.is_quiet(ctx, quiet)
     if page is not None:
-        check_page(Path(page))
+        check_page(page)
     check_there(None if source.startswith(KAFKA) else source, reference, model=model)
     format = options.table_format(**_csv_settings(csv))
     with console.remarks(silent) as remarks:

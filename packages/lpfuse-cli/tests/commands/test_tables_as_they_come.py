@@ -1,6 +1,7 @@
 """Files as people have them, from fit to teach."""
 
 import json
+import re
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ from helpers.pumps import pumps
 from lpfuse.frames import TableFormat
 from lpfuse_cli.app import app
 from lpfuse_cli.scoring import load_model
+from lpfuse_cli.tables import read_table
 
 FIT = ["--label", "state", "--normal", "ok", "--detectors", "gmm,kpca"]
 
@@ -208,3 +210,33 @@ def test_titles_above_the_header(tmp_path):
     data.write_text("\n".join(lines))  # without titles
     answer = run("score", model, data, "-o", tmp_path / "s.csv", code=2)
     assert "say --header-row 1" in answer.output
+
+
+def test_reasons_have_the_decimal_sign_of_the_file(model, tmp_path):
+    data = foreign(tmp_path / "new.csv", seed=5, factor=3.0)
+    run("score", model, data, "-o", tmp_path / "s.csv", "--explain", "1")
+    scores = read_table(tmp_path / "s.csv")
+    first, *others = scores["why"].drop_nulls().to_list()
+    assert re.search(r"Druck \d,\d+ \(usually 2,\d+ to 2,\d+\): −\d+,\d+", first)
+    assert others
+    assert all(
+        re.search(r"Druck \d,\d+ \(usually 2,\d+ to 2,\d+\)", why)
+        for why in others
+        if "Druck" in why
+    )
+    assert any("Druck" in why for why in others)
+    data.write_text(data.read_text("cp1252").replace(",", ".").replace(";", ","), "cp1252")
+    plain = ("--decimal", ".", "--separator", ",")
+    run("score", model, data, "-o", tmp_path / "s.csv", *plain)
+    assert "usually 2." in (tmp_path / "s.csv").read_text()
+
+
+def test_questions_about_rows_with_a_label_say_so(model, tmp_path):
+    data = foreign(tmp_path / "new.csv", n=60, seed=5)
+    answer = run("ask", model, data, "-o", tmp_path / "q.html", "-n", "7")
+    assert "7 of them have a label in" in answer.stdout
+    assert "--label state -o MODEL" in answer.stdout
+    text = data.read_text("cp1252").replace(";ok", ";").replace(";worn", ";")
+    data.write_text(text, "cp1252")
+    answer = run("ask", model, data, "-o", tmp_path / "q.html")
+    assert "have a label" not in answer.stdout
