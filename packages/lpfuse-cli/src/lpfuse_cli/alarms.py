@@ -344,7 +344,8 @@ def describe_alarms(found: Figures) -> list[str]:
 
 def differs_from_request(found: Figures) -> bool:
     """Whether asked and measured part, or cannot be compared for the rows are training rows."""
-    verdicts = [(found[kind] or {}).get("verdict") for kind in ("normal", "unlabelled")]
+    kinds = ("normal", "unlabelled", "taken_as_normal")
+    verdicts = [(found.get(kind) or {}).get("verdict") for kind in kinds]
     most = found["trained_on"]["flatters"]
     return bool(most or found["too_few"] or {"more", "fewer"} & {*verdicts})
 
@@ -525,7 +526,7 @@ def threshold(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
 
 def measured_rates(fused: FusedDetector, scored: ScoredRows) -> list[dict[str, float]]:
     """Rates of false alarms that could be asked for, and those measured; none of training rows."""
-    pvalues = scored.pvalues[scored.labels > 0]
+    pvalues = scored.pvalues[scored.taken > 0]
     pvalues = pvalues[~np.isnan(pvalues)]
     if scored.origin == "learnt" or not len(pvalues):
         return []
@@ -581,27 +582,27 @@ def count_training_alarms(
     """Of training rows, each scored by what was learnt without its fold: as `count_given_alarms`.
 
     Its threshold is that of the other folds, as p-values have it, where a rate of false alarms was
-    asked for on average; the verdict is whether the interval of the share holds that rate. Gaps are
-    not known any more.
+    asked for on average. ``taken_as_normal`` are all but known anomalies, of which the calibration
+    is a part; its verdict is whether the interval of their share holds that rate. Gaps are not
+    known any more.
     """
     found = requested_rate(fused)
-    rate, flagged = found["asked"], scored.margin < 0
+    rate, flagged, normal = found["asked"], scored.margin < 0, scored.taken > 0
     if found["of"] != "normal":
         rate = None
     elif rate is not None and found["confidence"] is None and not found["too_few"]:
-        normal = scored.labels > 0
         flagged = np.where(normal, scored.pvalues <= rate + 1e-12, flagged)
     found["rows"] = share_figures(flagged)
     for kind, side in KINDS.items():
         found[kind] = share_figures(flagged[scored.labels == side])
-    for kind in ("normal", "unlabelled"):
+    found["taken_as_normal"] = share_figures(flagged[normal])
+    for kind in ("normal", "unlabelled", "taken_as_normal"):
         if found[kind] is not None:
             found[kind] |= {"expected": None, "verdict": None, "excess": None, "false": None}
-    if found["normal"] and rate is not None and not found["too_few"]:
-        low, high = found["normal"]["low"], found["normal"]["high"]
+    if (taken := found["taken_as_normal"]) and rate is not None and not found["too_few"]:
         at_most = found["confidence"] is not None
-        verdict = "more" if low > rate else "fewer" if high < rate and not at_most else None
-        found["normal"]["verdict"] = verdict or "as expected"
+        few = taken["high"] < rate and not at_most
+        taken["verdict"] = "more" if taken["low"] > rate else "fewer" if few else "as expected"
     n, flatters = len(scored.rows), scored.origin == "in-sample"
     learnt = {"rows": n, "flatters": flatters, "held_out": None}
     found |= {"complete": None, "incomplete": None, "trained_on": learnt}

@@ -17,7 +17,7 @@ from lpfuse._format import brief, printable
 from lpfuse._format import quote as in_quotes
 from lpfuse_cli import console
 from lpfuse_cli import console as options
-from lpfuse_cli.console import check_fit_options, check_there
+from lpfuse_cli.console import check_fit_options, check_page, check_there
 
 if TYPE_CHECKING:
     from lpfuse.frames import TableFormat
@@ -66,6 +66,8 @@ def fit(
         phases.begin(f"Reading {console.called(train)}")
         names = check_fit_options(p, false_alarm_rate, confidence, detectors, jobs)
         # Late, for it takes seconds: the line above stands by then.
+        import numpy as np
+
         from lpfuse.ensemble.summary import outcome
         from lpfuse_cli.fitting import fit_table
         from lpfuse_cli.tables import how_prepared, numbered_errors
@@ -76,9 +78,9 @@ def fit(
         draw = {} if sample is None else draw
         numbers: list[int] = []
         formats: list[TableFormat] = []
-        frame, rows, drawn = _read(
-            train, draw, seed, numbers, format=told, progress=phases.stream, formats=formats
-        )
+        hints: list[tuple[str, str]] = []
+        reading: dict[str, Any] = {"hints": hints, "progress": phases.stream, "formats": formats}
+        frame, rows, drawn = _read(train, draw, seed, numbers, format=told, **reading)
 
         def show_notes(notes: list[str]) -> None:
             phases.end()
@@ -90,7 +92,7 @@ def fit(
         phases.begin("Preparing columns")
         with (
             nullcontext() if jobs == 1 else console.exit_on_signals(),
-            numbered_errors(lambda: numbers),
+            numbered_errors(lambda: numbers, hints),
         ):
             fitted = fit_table(
                 frame,
@@ -113,6 +115,7 @@ def fit(
             )
         made = how_prepared(fitted)
         made.told, made.format = (*drawn, *made.told), told
+        made.row_numbers = np.array(numbers)
         phases.begin(f"Writing {console.called(model)}")
         found = outcome(fitted)
         with write_errors(model.name):
@@ -132,7 +135,7 @@ def _read(
 ) -> tuple[Any, int, list[str]]:
     """Read the training rows; return them, how many there are in the file, and notes.
 
-    `numbers` gets those of the rows, unless they are drawn.
+    `numbers` gets those of the rows.
     """
     from lpfuse_cli.tables import read_sample, read_table
 
@@ -140,7 +143,7 @@ def _read(
     if not draw:
         frame = read_table(source, notes=notes, numbers=numbers, **options)
         return frame, frame.height, notes
-    frame, rows = read_sample(source, **draw, seed=seed, notes=notes, **options)
+    frame, rows = read_sample(source, **draw, seed=seed, notes=notes, numbers=numbers, **options)
     drawn = f"Sample: {frame.height:,} of {rows:,} rows, drawn by chance"
     most = draw["most"] // 2
     taken = "" if draw["label"] is None else f"; of anomalies all, up to {most:,}"
@@ -155,7 +158,9 @@ def _settled_decimal(told: TableFormat, formats: list[TableFormat]) -> str | Non
 
 def print_notes(ctx: typer.Context, source: str, shape: tuple[int, int], notes: list[str]) -> None:
     """Say what a table was taken for."""
-    console.say(f"{source}: {shape[0]:,} rows, {shape[1]:,} columns")
+    from lpfuse._validation.params import counted
+
+    console.say(f"{source}: {counted(shape[0], 'row')}, {counted(shape[1], 'column')}")
     for note in notes:
         about, _, rest = console.in_options(note, console.options_of(ctx.command)).partition(":")
         typer.echo(f"  {typer.style(printable(about), bold=True)}:{printable(rest)}")
@@ -234,6 +239,8 @@ def fuse(
     """
     check_there(scores)
     check_fit_options(p, false_alarm_rate)
+    import numpy as np
+
     from lpfuse.ensemble.summary import outcome
     from lpfuse_cli.fitting import fuse_table
     from lpfuse_cli.scoring import check_kept, score_frame
@@ -248,13 +255,16 @@ def fuse(
             print_notes(ctx, scores, frame.shape, [*written, *notes])
             typer.echo()
 
-    with console.remarks(silent) as remarks:
+    with console.remarks(silent, _say_direction) as remarks:
         told = table.format()
         written: list[str] = []
         numbers: list[int] = []
         formats: list[TableFormat] = []
-        frame = read_table(scores, format=told, notes=written, numbers=numbers, formats=formats)
-        with numbered_errors(lambda: numbers):
+        hints: list[tuple[str, str]] = []
+        frame = read_table(
+            scores, format=told, notes=written, numbers=numbers, formats=formats, hints=hints
+        )
+        with numbered_errors(lambda: numbers, hints):
             fitted = fuse_table(
                 frame,
                 label=label,
@@ -271,6 +281,7 @@ def fuse(
             )
         made = how_prepared(fitted)
         made.told, made.format = (*written, *made.told), told
+        made.row_numbers = np.array(numbers)
         if out is not None:
             kept = check_kept(fitted, keep or (), frame.columns)
             fused = score_frame(fitted, frame, keep=kept)
@@ -308,6 +319,12 @@ def _conclude(found: dict[str, Any], remarks: list[str], files: list[Any]) -> No
         console.say(f"If high scores of {in_quotes(name)} mean anomaly, say so: {hint}")
     for file in filter(None, files):
         console.say(f"Written to {file}.")
+
+
+def _say_direction(remark: str) -> str:
+    """Say in a warning of columns that seem reversed how the command turns them."""
+    seen, doubt, _ = remark.partition(DOUBT)
+    return f"{seen}{doubt} If not, say --direction COLUMN=anomaly." if doubt else remark
 
 
 def reversed_columns(found: dict[str, Any], remarks: list[str]) -> list[str]:
@@ -378,10 +395,11 @@ def score(
     if as_json and out == options.STANDARD:
         raise ValueError("--json and -o - both want standard output. Write the scores to a file.")
     check_there(data, model=model)
-    counted = ".* holds texts or units that the training did not"  # which is told of all rows
-    with console.remarks(silent, but=counted) as remarks, console.phases(silent) as phases:
+    told_of_all = ".* holds texts or units that the training did not"
+    with console.remarks(silent, but=told_of_all) as remarks, console.phases(silent) as phases:
         phases.begin(f"Loading {console.called(model)}")
         # Late, for it takes seconds: the line above stands by then.
+        from lpfuse._validation.params import counted
         from lpfuse.frames.preparation import describe_ranges
         from lpfuse_cli.alarms import describe_alarms, differs_from_request
         from lpfuse_cli.scoring import load_model, score_file
@@ -422,7 +440,7 @@ def score(
         share = scored.anomalies / max(1, scored.rows)
         target = "standard output" if out == options.STANDARD else out
         console.say(
-            f"{scored.rows:,} rows scored in {seconds:.1f} s, {scored.anomalies:,} called "
+            f"{counted(scored.rows, 'row')} scored in {seconds:.1f} s, {scored.anomalies:,} called "
             f"anomalies ({share:.1%}). Written to {target}.",
             err=True,
         )
@@ -433,7 +451,6 @@ def score(
 # ------------------------------------------------------------------------------------------ report
 
 REPORT = Path("report.html")
-FIRST_ROW = 2  # of training rows: in a spreadsheet the header is row 1
 
 
 @options.with_table_options
@@ -488,6 +505,7 @@ def report(
     target = out if out is not None or as_json else REPORT
     if target is not None:
         check_writable(target, [model, *([] if data is None else [data])])
+        check_page(target)
     if data is None and (label, normal, anomaly) != (None, None, None):
         raise ValueError(
             "--label, --normal and --anomaly tell what a column of DATA means: name the file."
@@ -499,6 +517,7 @@ def report(
         # Late, for it takes seconds: the line above stands by then.
         from lpfuse_cli.alarms import differs_from_request
         from lpfuse_cli.report import summarise, write_report
+        from lpfuse_cli.report.summary import training_numbers
         from lpfuse_cli.scoring import load_detector, model_errors
         from lpfuse_cli.tables import numbered_errors
 
@@ -514,8 +533,8 @@ def report(
         judged = f"{len(rows[0]):,} rows" if rows else "the training rows"
         phases.begin(f"Judging {judged}")
         with model_errors(model, "reported on"), numbered_errors(lambda: numbers):
-            first = numbers or FIRST_ROW
-            summary = summarise(loaded, *rows, keep=kept, files=files, numbers=first)
+            called = numbers if rows else training_numbers(loaded)
+            summary = summarise(loaded, *rows, keep=kept, files=files, numbers=called)
         if target is not None:
             phases.begin(f"Writing {console.called(target)}")
             with write_errors(target.name):
@@ -560,15 +579,19 @@ def _rows(
     phases.begin(f"Reading {console.called(data)}")
     made = model.preparation_
     known = told if made is None else made.format
-    frame = read_table(data, format=told | known, progress=phases.stream, numbers=numbers)
+    hints: list[tuple[str, str]] = []
+    reading: dict[str, Any] = {"numbers": numbers, "hints": hints, "progress": phases.stream}
+    frame = read_table(data, format=told | known, **reading)
     y = None
     if frame.height == 0:
         raise ValueError(f"{data} has no rows to judge by.")
     if keep is None:
         keep = [] if made is None else id_column(made, (), frame.columns)
-    names = check_names([name for name in keep if name], frame.columns)
-    kept = frame.select(names) if names else None
-    with numbered_errors(lambda: numbers):
+    with numbered_errors(lambda: numbers, hints):
+        names = check_names([name for name in keep if name], frame.columns)
+        kept = frame.select(names) if names else None
+        if made is not None:
+            made.check(frame.columns)
         if labels != (None, None, None):
             frame, signs, *_ = split_labels(frame, *labels)
             y = Labels(signs, {}, [])
@@ -604,6 +627,7 @@ def card(
     """Write a model card: data, weights and their proof, calibration, measurements, limits."""
     check_there(None, model=model)
     check_writable(out, [model])
+    check_page(out, (".md", ".markdown", ".txt"))
     silent = as_json or console.is_quiet(ctx, quiet)
     with console.remarks(silent), console.phases(silent) as phases:
         phases.begin(f"Loading {console.called(model)}")
@@ -658,16 +682,18 @@ def ask(
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_writable(out, [model, data])
+    check_page(out)
     with console.remarks(silent) as remarks:
         loaded = load_detector(model, trust or (), console.read_key(key), "A question")
         told = table.format()
         made = loaded.preparation_
         numbers: list[int] = []
         known = told if made is None else told | made.format
-        frame = read_table(data, format=known, numbers=numbers)
+        hints: list[tuple[str, str]] = []
+        frame = read_table(data, format=known, numbers=numbers, hints=hints)
         if frame.height == 0:
             raise ValueError(f"{data} has no rows to ask about.")
-        with model_errors(model, "asked about"), numbered_errors(lambda: numbers):
+        with model_errors(model, "asked about"), numbered_errors(lambda: numbers, hints):
             found = ask(loaded, frame, questions, numbers=numbers, random_state=seed)
     with write_errors(out.name):
         write_questions(found, out)
@@ -681,6 +707,14 @@ def ask(
     else:
         fewer = "; there are no more to ask about" if len(asked) < questions else ""
         console.say(f"{len(asked):,} of {found['rows']:,} rows are asked about{fewer}.")
+        labels = None if made is None else made.labels(frame)
+        known = 0 if labels is None else sum(labels[numbers.index(row)] != 0 for row in asked)
+        if known:
+            console.say(
+                f"{known:,} of them {'has' if known == 1 else 'have'} a label in {data} already, "
+                f"which is not shown. To learn from the labels instead: lpfuse teach {model} {data}"
+                f" --label {in_shell(str(made.label))} -o MODEL"
+            )
         console.say(
             f"Written to {out}. Open it in a browser, answer, and export the answers. Next: lpfuse "
             f"teach {model} answers.csv -o MODEL"

@@ -188,6 +188,16 @@ Sheet = Annotated[
         rich_help_panel=READING,
     ),
 ]
+HeaderRow = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar=INT,
+        help="The row with the names of the columns; titles above it are skipped.",
+        show_default="the first that holds something",
+        rich_help_panel=READING,
+    ),
+]
 Sample = Annotated[
     int | None,
     typer.Option(
@@ -266,13 +276,14 @@ PARTED = 3  # the exit code of --check
 
 
 class TableOptions(NamedTuple):
-    """How a table is written, as far as a user said: the values of five options."""
+    """How a table is written, as far as a user said: the values of six options."""
 
     separator: str | None = None
     decimal: str | None = None
     encoding: str | None = None
     quote: str | None = None
     sheet: str | None = None
+    header_row: int | None = None
 
     def format(self) -> Any:
         """Return the checked `TableFormat`; imports the library, which takes seconds."""
@@ -288,6 +299,7 @@ TABLE_OPTIONS = {
     "encoding": Encoding,
     "quote": Quote,
     "sheet": Sheet,
+    "header_row": HeaderRow,
 }
 
 
@@ -321,9 +333,9 @@ def with_table_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_format
 
 
-def table_format(*told: str | None) -> Any:
-    """Return how a table is written, of separator, decimal sign, encoding, quotes and sheet."""
-    return TableOptions(*told).format()
+def table_format(**told: Any) -> Any:
+    """Return how a table is written, of the fields of `TableOptions` that are known."""
+    return TableOptions(**told).format()
 
 
 def parse_kinds(given: list[str] | None) -> dict[str, str]:
@@ -369,6 +381,28 @@ def check_there(*tables: Any, model: Any = None) -> None:
             path = Path(table).expanduser()
             if not path.exists():
                 raise FileNotFoundError(missing_file_message(path))
+
+
+def check_page(path: str | Path, suffixes: Iterable[str] = (".html", ".htm")) -> None:
+    """Refuse a name that promises another kind of file than a page.
+
+    Parameters
+    ----------
+    path : path-like
+        The file to write.
+    suffixes : iterable of str
+        Those that are right; a name without any is right, too.
+    """
+    from lpfuse._format import quote
+
+    path, suffixes = Path(path), list(suffixes)
+    first = suffixes[0]
+    if path.suffix.casefold() not in ("", *suffixes):
+        kind = "HTML, which a browser opens and prints to PDF" if first == ".html" else "Markdown"
+        raise ValueError(
+            f"The page is {kind}, so its name cannot end in {path.suffix}; got "
+            f"{quote(path.name)}. Call it {quote(path.with_suffix(first).name)}."
+        )
 
 
 LEAST_KEY, MOST_KEY = 16, 2**20  # bytes; `lpfuse.save` takes no shorter one
@@ -1056,13 +1090,17 @@ def _area(areas: dict[str, float | None], name: str) -> list[str]:
 
 
 @contextmanager
-def remarks(quiet: bool, but: str = "") -> Iterator[list[str]]:
+def remarks(
+    quiet: bool, reword: Callable[[str], str] = str, but: str = ""
+) -> Iterator[list[str]]:
     """Warnings as sentences: on stderr, each once whatever its figures, and in a list.
 
     Parameters
     ----------
     quiet : bool
         Only in the list.
+    reword : callable, optional
+        Says what the library says in the words of the command.
     but : str, default=""
         A pattern: warnings that match it from their beginning are left out.
     """
@@ -1070,7 +1108,7 @@ def remarks(quiet: bool, but: str = "") -> Iterator[list[str]]:
     seen: set[str] = set()
 
     def remark(message: Warning | str, *_: Any, **__: Any) -> None:
-        text = " ".join(str(message).split())
+        text = reword(" ".join(str(message).split()))
         shape = re.sub(r"\d+", "#", text)
         if shape not in seen:
             seen.add(shape)

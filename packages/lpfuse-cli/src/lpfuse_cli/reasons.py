@@ -54,6 +54,10 @@ class Reason:
     push: float
     error: float
 
+    def in_commas(self) -> Reason:
+        """Return the reason for a reader who writes decimals behind commas."""
+        return ReasonInCommas(**vars(self))
+
     def words(self) -> str:
         """One line, as `lpfuse score --explain` writes it.
 
@@ -74,7 +78,7 @@ class Reason:
         if self.value is None:
             return "missing"
         is_text = isinstance(self.value, str)
-        return shortened(plain(self.value)) if is_text else written(self.value, 6)
+        return shortened(plain(self.value)) if is_text else self.written(self.value, 6)
 
     def usual_words(self) -> str:
         """Format the values of normal rows; empty where unknown."""
@@ -83,14 +87,32 @@ class Reason:
         if "text" in self.usual:
             text, share = self.usual["text"], self.usual["share"]
             return f"usually {shortened(plain(text))}, {percent(share, 0)}"
-        low, high = written(self.usual["low"]), written(self.usual["high"])
+        low, high = self.written(self.usual["low"]), self.written(self.usual["high"])
         return f"usually {low} to {high}" if low != high else f"usually {low}"
 
     def push_words(self) -> str:
         """How far it pushed the score."""
-        told = written(self.push)
+        told = self.written(self.push)
         is_exact = self.error <= ROUNDING * abs(self.push)
-        return told if is_exact else f"{told} ± {written(self.error, 2)}"
+        return told if is_exact else f"{told} ± {self.written(self.error, 2)}"
+
+    def written(self, value: float, digits: int = 3) -> str:
+        """Format a number, see `written`."""
+        return written(value, digits)
+
+
+class ReasonInCommas(Reason):
+    """A reason whose numbers have decimal commas.
+
+    Examples
+    --------
+    >>> Reason("bar", 1086.19, {"low": 2.31, "high": 1054.0}, -3.1, 0.25).in_commas().words()
+    'bar 1.086,19 (usually 2,31 to 1.054): −3,1 ± 0,25'
+    """
+
+    def written(self, value: float, digits: int = 3) -> str:
+        """Format a number, see `written`."""
+        return written(value, digits).translate(str.maketrans(",.", ".,"))
 
 
 ROUNDING = 1e-6  # of a push: a smaller standard error is that of sums of doubles
@@ -168,7 +190,11 @@ def reasons(
 
 
 def with_unusual(
-    made: TablePreparation, frame: polars.DataFrame, scored: polars.DataFrame, X: Host
+    made: TablePreparation,
+    frame: polars.DataFrame,
+    scored: polars.DataFrame,
+    X: Host,
+    in_commas: bool = False,
 ) -> polars.DataFrame:
     """Return scores with the unusual columns of alarms behind the decision.
 
@@ -178,9 +204,11 @@ def with_unusual(
         With ranges.
     frame, scored, X : polars.DataFrame, polars.DataFrame, ndarray of shape (n, d)
         Rows, their scores, and their features.
+    in_commas : bool, default=False
+        Whether numbers have decimal commas.
     """
     alarms = _alarms(scored)
-    told = unusual_columns(made, frame[alarms], X[alarms.to_numpy()])
+    told = unusual_columns(made, frame[alarms], X[alarms.to_numpy()], in_commas=in_commas)
     texts: list[str | None] = [None] * scored.height
     for row, text in zip(alarms, told, strict=True):
         texts[row] = text
@@ -189,7 +217,11 @@ def with_unusual(
 
 
 def with_reasons(
-    model: Any, frame: polars.DataFrame, scored: polars.DataFrame, most: int
+    model: Any,
+    frame: polars.DataFrame,
+    scored: polars.DataFrame,
+    most: int,
+    in_commas: bool = False,
 ) -> tuple[polars.DataFrame, int]:
     """Return scores with Shapley values as reasons of the first alarms, and how many these are."""
     rows = _alarms(scored).head(max(0, most))
@@ -197,6 +229,7 @@ def with_reasons(
         return scored, 0
     texts = scored[WHY].to_list()
     for row, found in zip(rows, reasons(model, frame[rows]), strict=True):
+        found = [each.in_commas() for each in found] if in_commas else found
         texts[row] = "; ".join(each.words() for each in found) or NO_REASON
     column = polars_module().Series(WHY, texts, dtype=polars_module().String)
     return scored.with_columns(column), len(rows)
@@ -210,7 +243,12 @@ IN_RANGE = "no column is out of its usual range, but together they are unusual"
 
 
 def unusual_columns(
-    made: TablePreparation, frame: polars.DataFrame | None, X: Host, most: int = MOST_COLUMNS
+    made: TablePreparation,
+    frame: polars.DataFrame | None,
+    X: Host,
+    most: int = MOST_COLUMNS,
+    *,
+    in_commas: bool = False,
 ) -> list[str]:
     """Say of each row which columns are farthest out of their usual range.
 
@@ -222,6 +260,8 @@ def unusual_columns(
         Rows, and their features; without the former, texts and gaps are not told.
     most : int, default=3
         Columns of a row.
+    in_commas : bool, default=False
+        Whether numbers have decimal commas.
 
     Returns
     -------
@@ -233,7 +273,7 @@ def unusual_columns(
     places = {feature: j for j, feature in enumerate(made.feature_names)}
     names = list(made.ranges)
     ranges = np.reshape(list(made.ranges.values()), (-1, 2))
-    found = _outside(X[:, [places[name] for name in names]], names, ranges)
+    found = _outside(X[:, [places[name] for name in names]], names, ranges, in_commas)
     if frame is not None:
         for name, new in made.unknown_texts(frame).items():
             for i in new.fill_null(False).arg_true():
@@ -261,7 +301,9 @@ def unusual_numbers(X: Host, names: Sequence[str], normal: Host) -> list[str]:
     return [_farthest(columns, MOST_COLUMNS) for columns in _outside(X, names, ranges)]
 
 
-def _outside(X: Host, names: Sequence[str], ranges: Host) -> list[list[tuple[float, str]]]:
+def _outside(
+    X: Host, names: Sequence[str], ranges: Host, in_commas: bool = False
+) -> list[list[tuple[float, str]]]:
     """Of each row the numbers out of their ranges: by how many widths, and in words."""
     found: list[list[tuple[float, str]]] = [[] for _ in range(len(X))]
     for name, column, (low, high) in zip(names, X.T, ranges.tolist(), strict=True):
@@ -269,6 +311,7 @@ def _outside(X: Host, names: Sequence[str], ranges: Host) -> list[list[tuple[flo
         outside = np.maximum(low - column, column - high) / width
         for i in np.flatnonzero(outside > 0).tolist():
             held = Reason(name, _cell(column, i), {"low": low, "high": high}, 0.0, 0.0)
+            held = held.in_commas() if in_commas else held
             found[i].append((float(outside[i]), held.value_and_usual()))
     return found
 
@@ -296,19 +339,21 @@ def _of_table(model: Any, frame: Any, name: str) -> _Column:
     own = preparation.groups[name]
     values = model.rows_.values[model.held_out_.labels > 0][:, own]
     features = [preparation.feature_names[k] for k in own]
-    if name in features:  # a number
-        numbers = values[:, features.index(name)]
-        if name in preparation.truths:
-            share = float(np.nanmean(numbers))
-            usual = {"text": "true" if share >= 0.5 else "false", "share": max(share, 1 - share)}
-            return _Column(frame[name], usual)
-        return _Column(preparation.cells(frame)[name], _range(numbers))
+    number = features.index(name) if name in features else None
+    if number is not None and name not in preparation.truths:
+        return _Column(preparation.cells(frame)[name], _range(values[:, number]))
     texts = [k for k, feature in enumerate(features) if feature.startswith(f"{name}=")]
-    if not texts:
-        return _Column(frame[name], None)
-    shares = values[:, texts].mean(axis=0)
+    cells = texts_of(frame[name]) if texts else frame[name]
+    known = values[~np.isnan(values).any(axis=1)]  # a missing cell is NaN in all of its features
+    if not len(known) or (number is None and not texts):
+        return _Column(cells, None)
+    if number is not None:
+        share = float(known[:, number].mean())
+        usual = {"text": "true" if share >= 0.5 else "false", "share": max(share, 1 - share)}
+        return _Column(cells, usual)
+    shares = known[:, texts].mean(axis=0)
     commonest = features[texts[int(shares.argmax())]].removeprefix(f"{name}=")
-    return _Column(texts_of(frame[name]), {"text": commonest, "share": float(shares.max())})
+    return _Column(cells, {"text": commonest, "share": float(shares.max())})
 
 
 def _range(column: Any) -> dict[str, Any] | None:

@@ -7,11 +7,12 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -30,12 +31,15 @@ from lpfuse.io import load
 from lpfuse_cli.alarms import AlarmCounts, alarm_figures, count_alarms, incomplete_rows
 from lpfuse_cli.reasons import WHY, with_reasons, with_unusual
 from lpfuse_cli.tables import (
+    READABLE,
     Chunk,
+    hinted_errors,
     how_prepared,
     numbered_errors,
     open_table,
     table_writer,
     with_signs_of,
+    writes_commas,
 )
 
 if TYPE_CHECKING:
@@ -61,6 +65,7 @@ def load_model(
     path = Path(path).expanduser()
     if not path.exists() or path.is_dir():
         raise FileNotFoundError(missing_model_message(path))
+    _refuse_table(path)
     model = load(path, trusted, key=key)
     if isinstance(model, FusedDetector):
         check_is_fitted(model)
@@ -80,10 +85,23 @@ def load_model(
     return model
 
 
+def _refuse_table(path: Path) -> None:
+    """Say of a table that it is no model; the two may have been given in the other order."""
+    is_table = not is_zipfile(path) and path.suffix.casefold() in READABLE
+    with suppress(BadZipFile, NotImplementedError), ZipFile(path) as archive:
+        is_table = "[Content_Types].xml" in archive.namelist()  # of a spreadsheet
+    if is_table:
+        raise ValueError(
+            f"{plain(path)} is a table, not a model. Name the model first, then the table: MODEL "
+            f"{plain(path)}."
+        )
+
+
 def load_detector(path: Path, trusted: Iterable[str], key: bytes | None, use: str) -> Any:
     """Load a `FusedDetector`; refuse anything else."""
     path = path.expanduser()
     if path.is_file():
+        _refuse_table(path)
         model = load(path, trusted, key=key)
         if not isinstance(model, FusedDetector):
             raise ValueError(
@@ -355,7 +373,10 @@ def score_file(
     60
     """
     made = how_prepared(model)
-    with open_table(data, format.checked() | made.format) as table:
+    with (
+        open_table(data, format.checked() | made.format) as table,
+        hinted_errors(table.hints),
+    ):
         own = {*score_columns(model.detector_names_), WHY}
         chosen = id_column(made, own, table.columns) if keep is None else keep
         kept = check_kept(model, chosen, table.columns)
@@ -377,7 +398,7 @@ def score_file(
             counts = count_alarms(model, X, flagged, labels, gaps)
             outside = count_outside(made, frame, X)
             if WHY not in kept:
-                scored = with_unusual(made, frame, scored, X)
+                scored = with_unusual(made, frame, scored, X, writes_commas(table))
             return chunk, scored, ChunkCounts(made.new_in(frame) + unseen, counts, outside)
 
         rows, told, found = 0, 0, None
@@ -386,7 +407,8 @@ def score_file(
             chunks = map_in_order(score, table.chunks(chunk_rows), jobs or cores())
             for chunk, scored, here in chunks:
                 if explain:
-                    scored, more = with_reasons(model, chunk.frame, scored, explain - told)
+                    left, in_commas = explain - told, writes_commas(table)
+                    scored, more = with_reasons(model, chunk.frame, scored, left, in_commas)
                     told += more
                 if kept:
                     scored = with_signs_of(chunk.frame.select(kept), table).hstack(scored)

@@ -8,7 +8,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
 from lpfuse._format import plain, quote
-from lpfuse._validation.params import Labels, counted, is_gap
+from lpfuse._validation.params import Labels, check_count, counted, is_gap, quoted
 from lpfuse.frames import TableFormat, TablePreparation
 from lpfuse.frames.cells import OPEN, SEPARATORS, decimal_signs, plain_numbers, polars_module
 
@@ -74,6 +74,8 @@ class TableFile:
     format = OPEN  # how it is written, as far as that was found
     first = 1  # number of the first row; 2 where a header stands above it, as in a spreadsheet
     left_out: tuple[int, ...] = ()  # positions, among the rows read, of those without any value
+    # What may be meant where the columns are others than expected: a subject, and a sentence.
+    hints: tuple[tuple[str, str], ...] = ()
 
     @property
     def empty(self) -> int:
@@ -108,6 +110,8 @@ def read_errors(name: str, kind: str) -> Iterator[None]:
     pl = polars_module()
     try:
         yield
+    except pl.exceptions.DuplicateError as error:
+        raise ValueError(f"{plain(name)} could not be read as {kind}: {plain(error)}.") from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         if getattr(error, "errno", None) is not None:  # of the system, and no fault of the file
             raise
@@ -332,7 +336,8 @@ def read_csv(content: bytes, format: TableFormat = PLAIN) -> polars.DataFrame:
     names = dict.fromkeys(frame.columns)
     for name in names:
         if f"{name}_duplicated_0" in names:  # so polars calls the second of that name
-            raise pl.exceptions.DuplicateError(f"two columns are called {quote(name)}")
+            called = f"are called {quote(name)}" if name.strip() else "have no name"
+            raise pl.exceptions.DuplicateError(f"two columns {called}. Rename one of them")
     texts = pl.all().str.strip_chars()
     cells = pl.when(texts.is_in(MISSING)).then(None).otherwise(texts)
     frame = frame.with_columns(cells.name.keep())
@@ -407,13 +412,14 @@ class CsvFile(TableFile):
         start, found = b"", None
         for block in itertools.chain(self.blocks, [b""]):
             self._check_length(start := start + block)
-            with read_errors(name, "CSV"):
+            self.hints = _hints_of_text(start, format)
+            with hinted_errors(self.hints), read_errors(name, "CSV"):
                 found = read_header(start, format, final=not block)
             if found is not None:
                 break
         assert found is not None  # the last block is final
         self.header, self.columns, rest, self.format = found
-        self.first = 2 + _blank_lines(start)
+        self.first = 1 + (format.header_row or 1 + _blank_lines(start))
         self.records = self._records(itertools.chain([rest], self.blocks))
 
     def chunks(self, rows: int) -> Iterator[Chunk]:
@@ -443,7 +449,7 @@ class CsvFile(TableFile):
         self.format = replace(self.format, encoding=self.decoder.encoding)
 
     def _frame(self, block: bytes) -> polars.DataFrame:
-        with read_errors(self.name, "CSV"):
+        with hinted_errors(self.hints), read_errors(self.name, "CSV"):
             try:
                 return read_csv(self.header + block, self.format)
             except polars_module().exceptions.PolarsError:
@@ -537,6 +543,17 @@ def read_header(
     ['a "wide" pipe', 'b']
     """
     rest, told = separator_hint(trimmed(start), format)
+    if format.header_row is not None:
+        # Lines that are skipped count from the very first one.
+        rest = start.removeprefix(b"\xef\xbb\xbf") if told is format else rest
+        *above, rest = rest.split(b"\n", format.header_row - 1)
+        if len(above) < format.header_row - 1:
+            if not final:
+                return None
+            raise ValueError(
+                f"There is no row {format.header_row:,} to take as the header: the file has "
+                f"{counted(len(above) + bool(rest), 'row')}. Name another, header_row=1."
+            )
     told = found_format(rest[:HEAD_BYTES].decode(encoding, "replace"), told)
     end = first_record_end(rest, _sign(told)) or (len(rest) if final else 0)
     if not (end or final):
@@ -547,6 +564,52 @@ def read_header(
         reason = f"its header holds bytes that are not {encoding.upper()}"
         raise polars_module().exceptions.ComputeError(reason) from error
     return record, read_csv(record, told).columns, rest[end:], told
+
+
+def _hints_of_text(start: bytes, format: TableFormat) -> tuple[tuple[str, str], ...]:
+    """Say which row of a CSV file looks like its header, if that is another one."""
+    rest, _ = separator_hint(start.removeprefix(b"\xef\xbb\xbf"), format)
+    lines = rest[:HEAD_BYTES].decode(errors="replace").splitlines()[:LOOK]
+    best: list[list[str]] = []
+    for separator in SEPARATORS if format.separator is None else [format.separator]:
+        with suppress(csv.Error):
+            records = [next(csv.reader([line], delimiter=separator), []) for line in lines]
+            best = max(best, records, key=lambda each: max(map(len, each), default=0))
+    return _header_hint([[cell.strip() for cell in record] for record in best], format.header_row)
+
+
+LOOK = 30  # rows of a table among which its header is sought; chosen by hand
+
+
+def _header_hint(
+    rows: Sequence[Sequence[str | None]], told: int | None
+) -> tuple[tuple[str, str], ...]:
+    """Say which row looks like the header: the first that is as full as any, if it is another."""
+    counts = [sum(map(bool, row)) for row in rows]
+    if max(counts, default=0) < 2:
+        return ()
+    used = told or next(k for k, count in enumerate(counts, start=1) if count)
+    looks = next(k for k, count in enumerate(counts, start=1) if count == max(counts))
+    if used <= looks and 2 * counts[used - 1] > max(counts):
+        return ()
+    names = quoted([cell for cell in rows[looks - 1] if cell], 3)
+    return (("Header", f"If the header is in row {looks} ({names}), say header_row={looks}."),)
+
+
+@contextmanager
+def hinted_errors(hints: Iterable[tuple[str, str]]) -> Iterator[None]:
+    """Add to errors about columns what may be meant: another header, another sheet."""
+    try:
+        yield
+    except ValueError as error:
+        if ABOUT_COLUMNS.search(str(error)):
+            for _, sentence in hints:
+                error.add_note(sentence)
+        raise
+
+
+# Errors that another header or sheet would explain.
+ABOUT_COLUMNS = re.compile("There is no column|data lack |cells?, and the header|two columns ")
 
 
 def separator_hint(start: bytes, format: TableFormat) -> tuple[bytes, TableFormat]:
@@ -641,6 +704,8 @@ def open_table(path: str | Path, format: TableFormat = OPEN) -> Iterator[TableFi
         As in `lpfuse_cli.tables.read_table`.
     """
     format = format.checked()
+    if format.header_row is not None:
+        check_count("header_row", format.header_row)
     if str(path) == STANDARD:
         yield CsvFile("Standard input", sys.stdin.buffer, None, format)
         return
@@ -662,9 +727,9 @@ class Sheet(TableFile):
     def __init__(self, path: Path, format: TableFormat) -> None:
         pl = polars_module()
         self.name = path.name
-        frame, self.format = read_sheet(path, format)
+        frame, self.format, header, self.hints = read_sheet(path, format)
         is_empty = frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
-        self.frame, self.first = frame.filter(~is_empty), 2
+        self.frame, self.first = frame.filter(~is_empty), header + 1
         self.left_out = tuple(is_empty.arg_true().to_list())
         self.columns, self.rows = self.frame.columns, self.frame.height
 
@@ -683,7 +748,7 @@ class ColumnarFile(TableFile):
         self.name, self.kind = path.name, kind_of(path)
         with read_errors(self.name, self.kind):
             scan = {"PARQUET": pl.scan_parquet, "ARROW": pl.scan_ipc}[self.kind]
-            self.scan = scan(path, glob=False)
+            self.scan = in_seconds(scan(path, glob=False))
             self.columns = self.scan.collect_schema().names()
             self.rows = self.scan.select(pl.len()).collect().item()
 
@@ -695,6 +760,12 @@ class ColumnarFile(TableFile):
             yield Chunk(frame, start, min(1.0, (start + rows) / max(1, self.rows)))
 
 
+def in_seconds(frame: Any) -> Any:
+    """Write durations of a frame, or a scan, as numbers of seconds, to be learnt from."""
+    lengths: Any = polars_module().selectors.duration()
+    return frame.with_columns(lengths.dt.total_microseconds() / 1e6)
+
+
 # ------------------------------------------------------------------------------------ spreadsheets
 
 # Bytes that a file may unpack to. A full sheet of a million rows and twenty columns has about as
@@ -702,15 +773,17 @@ class ColumnarFile(TableFile):
 MOST_BYTES = 2**30
 
 
-def read_sheet(path: Path, told: TableFormat) -> tuple[polars.DataFrame, TableFormat]:
-    """Read the rows of a sheet, and how they are written.
+def read_sheet(
+    path: Path, told: TableFormat
+) -> tuple[polars.DataFrame, TableFormat, int, tuple[tuple[str, str], ...]]:
+    """Read the rows of a sheet, how they are written, the row of the header, and hints.
 
     Parameters
     ----------
     path : Path
         The file.
     told : TableFormat
-        Its `sheet`, and the decimal sign of numbers that are texts.
+        Its `sheet` and `header_row`, and the decimal sign of numbers that are texts.
     """
     try:
         import fastexcel
@@ -729,7 +802,15 @@ def read_sheet(path: Path, told: TableFormat) -> tuple[polars.DataFrame, TableFo
             raise ValueError(
                 f"{plain(path.name)} has no sheet {quote(str(sheet))}. It has {shown}."
             )
-        frame = book.load_sheet(sheet, schema_sample_rows=None).to_polars()
+        every: dict[str, Any] = {
+            "header_row": None,
+            "skip_rows": 0,
+            "n_rows": LOOK,
+            "dtypes": "string",
+        }
+        top = book.load_sheet(sheet, **every).to_polars().rows()
+        header = told.header_row or next((k for k, row in enumerate(top, 1) if any(row)), 1)
+        frame = book.load_sheet(sheet, header_row=header - 1, schema_sample_rows=None).to_polars()
     except fastexcel.FastExcelError as error:
         raise _unreadable(path, str(error).partition("\n")[0]) from error
     texts = polars_module().selectors.string()
@@ -737,7 +818,12 @@ def read_sheet(path: Path, told: TableFormat) -> tuple[polars.DataFrame, TableFo
     frame = frame.with_columns(texts.str.strip_chars().replace(list(MISSING), None))
     decimal, signs = decimals_of(frame.select(texts), told)
     used = TableFormat(decimal=decimal, sheet=sheet if len(names) > 1 else None)
-    return with_points(frame.select(map(_as_integers, frame)), signs), used
+    hints = _header_hint(top, told.header_row)
+    if len(names) > 1 and told.sheet is None:
+        others = ", ".join(f"sheet={quote(name)}" for name in names[1:20])
+        hints += (("Sheet", f"If the table is in another sheet, say {others}."),)
+    frame = with_points(in_seconds(frame.select(map(_as_integers, frame))), signs)
+    return frame, replace(used, header_row=told.header_row), header, hints
 
 
 def _as_integers(column: polars.Series) -> polars.Series:
@@ -791,6 +877,7 @@ def read_table(
     notes: list[str] | None = None,
     numbers: list[int] | None = None,
     formats: list[TableFormat] | None = None,
+    hints: list[tuple[str, str]] | None = None,
 ) -> polars.DataFrame:
     r"""Read a whole table from a file.
 
@@ -810,6 +897,8 @@ def read_table(
         1, and the first row below it row 2; rows of a Parquet or Arrow file count from 1.
     formats : list of TableFormat, optional
         Gets how the table is written, as far as that was told or found.
+    hints : list of (str, str), optional
+        Gets what may be meant where the columns are others than expected, for `numbered_errors`.
 
     Returns
     -------
@@ -836,6 +925,8 @@ def read_table(
         _note_format(table, notes, formats)
         if numbers is not None:
             numbers += table.numbers(rows).tolist()
+        if hints is not None:
+            hints += table.hints
         return polars_module().concat(parts)
 
 
@@ -844,14 +935,16 @@ def describe_numbers(numbers: Sequence[int] | None) -> str:
 
     Examples
     --------
-    >>> describe_numbers([2, 3]), describe_numbers([1, 2]), describe_numbers(None)
-    ('have the numbers of a spreadsheet, where the header is row 1', 'count from 1', 'count from 0')
+    >>> describe_numbers([2, 3])
+    'have the numbers of a spreadsheet, where the first line is row 1'
+    >>> describe_numbers([1, 2]), describe_numbers(None)
+    ('count from 1', 'count from 0')
     """
     if numbers is None:
         return "count from 0"
     if len(numbers) and numbers[0] == 1:
         return "count from 1"
-    return "have the numbers of a spreadsheet, where the header is row 1"
+    return "have the numbers of a spreadsheet, where the first line is row 1"
 
 
 # How errors of the library name rows, and the number that its first row has there.
@@ -859,8 +952,18 @@ NAMED_ROWS = ((r"\brow [\d,]+ holds", 1), (r"\brows \d+ and \d+ are equal", 0))
 
 
 @contextmanager
-def numbered_errors(numbers: Callable[[], Sequence[int] | Host]) -> Iterator[None]:
-    """Name rows in errors by their numbers in the file, not by their places in the frame."""
+def numbered_errors(
+    numbers: Callable[[], Sequence[int] | Host], hints: Iterable[tuple[str, str]] = ()
+) -> Iterator[None]:
+    """Name rows in errors by their numbers in the file, not by their places in the frame.
+
+    Parameters
+    ----------
+    numbers : callable
+        Returns the numbers of the rows.
+    hints : iterable of (str, str)
+        What `hinted_errors` adds.
+    """
 
     def numbered(match: re.Match[str], first: int) -> str:
         known = numbers()
@@ -872,7 +975,8 @@ def numbered_errors(numbers: Callable[[], Sequence[int] | Host]) -> Iterator[Non
         return re.sub(r"[\d,]+", of_file, match[0])
 
     try:
-        yield
+        with hinted_errors(hints):
+            yield
     except ValueError as error:
         if len(error.args) == 1 and isinstance(error.args[0], str):
             text = error.args[0]
@@ -894,12 +998,14 @@ def read_sample(
     progress: Progress | None = None,
     notes: list[str] | None = None,
     formats: list[TableFormat] | None = None,
+    numbers: list[int] | None = None,
+    hints: list[tuple[str, str]] | None = None,
 ) -> tuple[polars.DataFrame, int]:
     r"""Rows of a file that are drawn by chance, and how many it has: it may exceed the memory.
 
     Parameters
     ----------
-    path, format, progress, notes, formats
+    path, format, progress, notes, formats, numbers, hints
         As in `read_table`.
     most : int
         Rows to draw: all of a file that has no more. Of labelled anomalies all are taken, up to
@@ -924,27 +1030,33 @@ def read_sample(
     (3, 100)
     """
     pl, random = polars_module(), np.random.default_rng(seed)
-    with open_table(path, format) as table:
+    with open_table(path, format) as table, hinted_errors(table.hints):
         if label is not None:
             (label,) = check_names([label], table.columns)
-        frame, chances, rows = None, np.empty(0), 0
+        frame, chances, at, rows = None, np.empty(0), np.empty(0, dtype=np.intp), 0
         for part in _parts(table, progress):
+            at = np.concatenate([at, rows + np.arange(part.height)])
             rows += part.height
             frame = part if frame is None else pl.concat([frame, part])
             chances = np.concatenate([chances, random.random(part.height)])  # nosec B311 # NumPy
             if frame.height > 2 * most:  # what cannot be drawn any more makes room
                 kinds = np.zeros(frame.height) if label is None else _codes(frame[label])
                 stays = _smallest_per_kind(chances, kinds, most)
-                frame, chances = frame.filter(stays), chances[stays]
+                frame, chances, at = frame.filter(stays), chances[stays], at[stays]
         _note_format(table, notes, formats)
+        called = table.numbers(rows)
+        if hints is not None:
+            hints += table.hints
     assert frame is not None  # there is one part at least
-    if rows <= most:
-        return frame, rows
-    anomalies = np.zeros(frame.height, dtype=bool)
-    if label is not None:
-        anomalies = labels_of(frame[label], normal, anomaly).values < 0
-    taken = anomalies & _smallest_per_kind(chances, anomalies, most // 2)
-    taken |= ~anomalies & _smallest_per_kind(chances, anomalies, most - int(taken.sum()))
+    taken = np.ones(frame.height, dtype=bool)
+    if rows > most:
+        anomalies = np.zeros(frame.height, dtype=bool)
+        if label is not None:
+            anomalies = labels_of(frame[label], normal, anomaly).values < 0
+        taken = anomalies & _smallest_per_kind(chances, anomalies, most // 2)
+        taken |= ~anomalies & _smallest_per_kind(chances, anomalies, most - int(taken.sum()))
+    if numbers is not None:
+        numbers += called[at[taken]].tolist()
     return frame.filter(taken), rows
 
 
@@ -953,8 +1065,12 @@ def _note_format(
 ) -> None:
     if formats is not None:
         formats.append(table.format)
-    if notes is not None and table.format.words:
+    if notes is None:
+        return
+    if table.format.words:
         notes.append(f"File: {table.format.words}.")
+    if table.format.header_row is None:
+        notes += [f"{about}: {told[0].lower()}{told[1:]}" for about, told in table.hints]
 
 
 def _smallest_per_kind(chances: Host, kinds: Host, most: int) -> Host:
@@ -1127,6 +1243,11 @@ def _signs(like: TableFile | None) -> tuple[str, bool]:
     return separator or ",", has_commas
 
 
+def writes_commas(like: TableFile) -> bool:
+    """Whether a CSV file that is written like another one has decimal commas."""
+    return _signs(like)[1]
+
+
 def with_signs_of(frame: polars.DataFrame, like: TableFile) -> polars.DataFrame:
     """Return columns of a file with their numbers, which are texts, as the file writes them.
 
@@ -1137,7 +1258,7 @@ def with_signs_of(frame: polars.DataFrame, like: TableFile) -> polars.DataFrame:
     like : TableFile
         Its cells have decimal points, see `with_points`.
     """
-    if not (isinstance(like, CsvFile) and _signs(like)[1]):
+    if not (isinstance(like, CsvFile) and writes_commas(like)):
         return frame
     names = [name for name in frame.columns if name in (like.signs or {})]
     return frame.with_columns(

@@ -9,7 +9,7 @@ import typer
 from lpfuse._format import brief, quote
 from lpfuse_cli import console
 from lpfuse_cli import console as options
-from lpfuse_cli.console import check_there
+from lpfuse_cli.console import check_page, check_there
 
 DRIFTED = 4  # the exit code of --until-drift, where drift was declared
 KAFKA = "kafka://"
@@ -19,7 +19,7 @@ ENDS = {
     "drift": "Drift was declared.",
 }
 BATCHES, ENDING, DRIFT = "Batches", "When to end", "Drift"
-CSV = ("separator", "decimal", "encoding", "quote")
+CSV = ("separator", "decimal", "encoding", "quote", "header_row")
 
 
 def watch(
@@ -136,8 +136,10 @@ def watch(
     be read or scored is counted by reason and affects no other row.
     """
     silent = as_json or console.is_quiet(ctx, quiet)
+    if page is not None:
+        check_page(page)
     check_there(None if source.startswith(KAFKA) else source, reference, model=model)
-    format = options.table_format(*map(_csv_settings(csv).get, CSV))
+    format = options.table_format(**_csv_settings(csv))
     with console.remarks(silent) as remarks:
         if not silent:
             console.say(f"Loading {console.called(model)} …", err=True)
@@ -190,20 +192,20 @@ def watch(
         raise typer.Exit(DRIFTED)
 
 
-def _csv_settings(given: list[str] | None) -> dict[str, str]:
+def _csv_settings(given: list[str] | None) -> dict[str, Any]:
     """Split settings of CSV into names and values.
 
     Examples
     --------
-    >>> _csv_settings(["separator=tab", "decimal=,"])
-    {'separator': 'tab', 'decimal': ','}
+    >>> _csv_settings(["separator=tab", "decimal=,", "header_row=3"])
+    {'separator': 'tab', 'decimal': ',', 'header_row': 3}
     """
-    found = {}
+    found: dict[str, Any] = {}
     for text in given or []:
         name, equals, value = text.partition("=")
         if not equals or name.strip() not in CSV:
             raise ValueError(
                 f"--csv must be NAME=VALUE with a NAME of {', '.join(CSV)}; got {quote(text)}."
             )
-        found[name.strip()] = value
+        found[name.strip()] = int(value) if value.isdecimal() else value
     return found

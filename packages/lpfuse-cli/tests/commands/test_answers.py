@@ -57,7 +57,7 @@ def questions(page):
 def answer_all(folder, answers=None):
     """The file that the page would export, by default with what is true of pumps."""
     page = (folder / "questions.html").read_text(encoding="utf-8")
-    found, first = questions(page), 2 if "where the header is row 1" in page else 1
+    found, first = questions(page), 2 if "where the first line is row 1" in page else 1
     worn = pumps(90, seed=5)["state"] == "worn"
     lines = [
         q["before"]

@@ -132,6 +132,16 @@ def test_a_column_that_seems_upside_down_is_pointed_out(scores):
         "If high scores of 'knn' mean anomaly, say so: --direction knn=anomaly\n" in answer.stdout
     )
     assert "say so" not in fuse(scores, *OPTIONS).stdout
+    assert "If not, say --direction COLUMN=anomaly." in answer.stderr
+    assert "ScoreColumn" not in answer.output
+
+
+def test_a_report_does_not_repeat_doubts_about_directions(scores, tmp_path):
+    assert fuse(scores, *OPTIONS[:4], "--model", tmp_path / "m").exit_code == 0
+    answer = CliRunner().invoke(app, ["report", str(tmp_path / "m"), str(scores), "--json"])
+    assert answer.exit_code == 0, answer.output
+    assert "Does a high score mean normal there" not in answer.output
+    assert "S[:, j]" not in answer.output
 
 
 def test_chance_turns_nothing_upside_down():

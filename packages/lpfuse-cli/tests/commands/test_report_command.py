@@ -186,6 +186,22 @@ def test_json_and_a_page(stored, tmp_path):
     assert files(tmp_path) == ["page.html"]
 
 
+@pytest.mark.parametrize(
+    ("command", "more", "told"),
+    [
+        ("report", [], "Call it 'page.html'"),
+        ("ask", ["new.csv"], "Call it 'page.html'"),
+        ("card", [], "Call it 'page.md'"),
+    ],
+)
+def test_a_name_that_promises_another_kind_of_file_is_refused(
+    stored, tmp_path, command, more, told
+):
+    rows = [stored / name for name in more]
+    refused(lpfuse(command, stored / "table.lpfuse", *rows, "-o", "page.pdf"), ".pdf", told)
+    assert files(tmp_path) == []
+
+
 @pytest.mark.parametrize("arguments", [["-q", "report"], ["report", "--quiet"]])
 def test_quiet_names_the_file(stored, arguments):
     answer = lpfuse(*arguments, stored / "table.lpfuse", "-o", "page.html")
@@ -220,7 +236,9 @@ def test_no_such_model(tmp_path):
 
 
 def test_what_is_no_model(stored, tmp_path):
-    refused(lpfuse("report", stored / "new.csv", "-o", "page.html"), "new.csv", "damaged")
+    refused(lpfuse("report", stored / "new.csv", "-o", "page.html"), "new.csv", "MODEL")
+    answer = lpfuse("score", stored / "new.csv", stored / "table.lpfuse", "-o", "s.csv")
+    refused(answer, "new.csv is a table, not a model", "Name the model first")
     from lpfuse.io import save
 
     save(SVDD().fit(np.random.default_rng(0).normal(size=(20, 2))), "svdd.lpfuse")
@@ -339,3 +357,33 @@ def test_rows_have_the_numbers_of_the_file(stored, tmp_path):
     assert [row["row"] for row in found[1]["strangest"][: len(gaps)]] == gaps[
         : len(found[1]["strangest"])
     ]
+
+
+@pytest.mark.parametrize("options", [(), ("--sample", "700")])
+def test_training_rows_have_the_numbers_of_their_file(tmp_path, options):
+    """Though some are empty, copies, or set aside for the threshold; or drawn by chance."""
+    n = 2_600 if not options else 900
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    X[10:100] = X[100:190]  # copies are learnt from once
+    X[500, 0] = 1e6  # is blanked in the training
+    lines = [f"{a!r},{b!r}" for a, b in X.tolist()]
+    strange = [200, 201, n - 60, n - 3]
+    for k, row in enumerate(strange):
+        lines[row] = f"{9 + k},-9"
+    lines[300:300] = [",", ","]  # hold no value, and count as rows
+    (tmp_path / "rows.csv").write_text("\n".join(["a,b", *lines]))
+    fit = ("fit", "rows.csv", "--detectors", "knn", "-o", "m.lpfuse", "-q", *options)
+    assert lpfuse(*fit).exit_code == 0
+    answer = lpfuse("report", "m.lpfuse", "--json")
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.stdout)
+    text = (tmp_path / "rows.csv").read_text().splitlines()
+    rows = [row["row"] for row in found["strangest"]]
+    told = {text[row - 1] for row in rows[:2]}
+    assert told & {f"{9 + k},-9" for k in range(4)}
+    for listed in found["alarm_list"]["rows"]:
+        if listed[0] is not None and listed[4].startswith("a "):
+            cell = float(text[listed[0] - 1].partition(",")[0])
+            shown = float(listed[4].split()[1].replace("−", "-").replace(",", ""))
+            assert shown == pytest.approx(cell, rel=1e-4, abs=1e-4)
+    assert sum(row[0] is None for row in found["alarm_list"]["rows"]) == 0

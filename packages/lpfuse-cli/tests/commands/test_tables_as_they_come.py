@@ -1,8 +1,10 @@
 """Files as people have them, from fit to teach."""
 
 import json
+import re
 
 import numpy as np
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -228,3 +230,59 @@ def test_words_for_gaps_and_mistakes_are_told_by_row(tmp_path):
     assert "row 63 holds 'much'" in answer.stderr
     train.write_text("\n".join([lines[0], ",,", *lines[1:], "off,-,ok"]))  # a line is left out
     assert "row 63 holds 'off'" in run("fit", train, *FIT, "-o", tmp_path / "n", code=2).stderr
+
+
+def test_titles_above_the_header(tmp_path):
+    """Found, said, and remembered for `score`, `report`, `ask` and `watch`."""
+    lines = pumps(150).write_csv().splitlines()
+    data, model = tmp_path / "rows.csv", tmp_path / "m"
+    data.write_text("\n".join(["Pumps of the north", "", *lines, ""]))
+    answer = run("fit", data, *FIT, "-o", model, code=2)
+    assert "If the header is in row 3" in answer.output
+    assert "say --header-row 3" in answer.output
+    answer = run("fit", data, *FIT, "--header-row", "3", "-o", model)
+    assert "File: header in row 3." in answer.stdout
+    run("score", model, data, "-o", tmp_path / "s.csv")
+    scores = pl.read_csv(tmp_path / "s.csv")
+    assert scores.height == 150
+    run("watch", model, data, "-o", tmp_path / "v.csv", "--once")
+    watched = pl.read_csv(tmp_path / "v.csv")["score"].to_numpy()
+    np.testing.assert_allclose(watched, scores["score"].to_numpy())
+    found = json.loads(run("report", model, data, "--json").stdout)
+    row = found["alarm_list"]["rows"][0]
+    assert data.read_text().splitlines()[row[0] - 1].startswith(row[5])
+    trained = json.loads(run("report", model, "--json").stdout)["alarm_list"]["rows"][0]
+    assert 4 <= trained[0] <= 153
+    data.write_text("\n".join(lines))  # without titles
+    answer = run("score", model, data, "-o", tmp_path / "s.csv", code=2)
+    assert "say --header-row 1" in answer.output
+
+
+def test_reasons_have_the_decimal_sign_of_the_file(model, tmp_path):
+    data = foreign(tmp_path / "new.csv", seed=5, factor=3.0)
+    run("score", model, data, "-o", tmp_path / "s.csv", "--explain", "1")
+    scores = read_table(tmp_path / "s.csv")
+    first, *others = scores["why"].drop_nulls().to_list()
+    assert re.search(r"Druck \d,\d+ \(usually 2,\d+ to 2,\d+\): −\d+,\d+", first)
+    assert others
+    assert all(
+        re.search(r"Druck \d,\d+ \(usually 2,\d+ to 2,\d+\)", why)
+        for why in others
+        if "Druck" in why
+    )
+    assert any("Druck" in why for why in others)
+    data.write_text(data.read_text("cp1252").replace(",", ".").replace(";", ","), "cp1252")
+    plain = ("--decimal", ".", "--separator", ",")
+    run("score", model, data, "-o", tmp_path / "s.csv", *plain)
+    assert "usually 2." in (tmp_path / "s.csv").read_text()
+
+
+def test_questions_about_rows_with_a_label_say_so(model, tmp_path):
+    data = foreign(tmp_path / "new.csv", n=60, seed=5)
+    answer = run("ask", model, data, "-o", tmp_path / "q.html", "-n", "7")
+    assert "7 of them have a label in" in answer.stdout
+    assert "--label state -o MODEL" in answer.stdout
+    text = data.read_text("cp1252").replace(";ok", ";").replace(";worn", ";")
+    data.write_text(text, "cp1252")
+    answer = run("ask", model, data, "-o", tmp_path / "q.html")
+    assert "have a label" not in answer.stdout

@@ -410,6 +410,16 @@ def test_nothing_scrolls_sideways(visit, name):
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("name", ["hostile", "many", "given"])
+def test_numbers_of_rows_and_labels_stay_on_one_line(visit, name):
+    with visit(name) as page:
+        for width in (660, 800, 1280):
+            page.set_viewport_size({"width": width, "height": 740})
+            cells = page.locator('#alarms tbody :is(th, td[data-name="known as"]) bdi')
+            lines = cells.evaluate_all("all => all.map((e) => e.getClientRects().length)")
+            assert {*lines} == {1}
+
+
 @pytest.mark.parametrize("name", ["hostile", "many", "one", "given"])
 def test_tables_of_alarms_are_not_clipped_on_a_phone(visit, name):
     with visit(name, viewport=PHONE, has_touch=True, is_mobile=True) as page:

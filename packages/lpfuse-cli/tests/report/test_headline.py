@@ -23,7 +23,8 @@ def alarms(**changes):
         "calibration_rows": 100,
         "too_few": None,
         "rows": share(150, 45, 0.23, 0.38),
-        "normal": share(100, 5, 0.016, 0.113, verdict="as expected"),
+        "normal": share(100, 5, 0.016, 0.113),
+        "taken_as_normal": share(100, 5, 0.016, 0.113, verdict="as expected"),
         "anomalies": share(50, 40, 0.66, 0.9),
         "unlabelled": None,
         "complete": None,
@@ -35,7 +36,13 @@ def alarms(**changes):
 def facts(gain=0.02, interval=(0.01, 0.03), shares=(0.5, 0.45, 0.05), **changes):
     """A summary with just what the sentences are made of."""
     found = {
-        "judged_on": {"origin": "out-of-fold", "normal": 100, "anomalies": 50, "unlabelled": 0},
+        "judged_on": {
+            "origin": "out-of-fold",
+            "normal": 100,
+            "anomalies": 50,
+            "unlabelled": 0,
+            "taken_as_normal": 100,
+        },
         "fusion": {"auc": 0.95, "is_flat": False},
         "equal_weights": {"auc": 0.93},
         "comparisons": [
@@ -144,16 +151,20 @@ def test_false_alarms_and_what_is_found():
         "The threshold finds 40 of 50 anomalies (95 % interval 66 to 90 %).",
     ]
     more = share(100, 15, 0.09, 0.24, verdict="more")
-    assert "That is more: " in headline(facts(alarms={"normal": more}))[-2]
+    assert "That is more: " in headline(facts(alarms={"taken_as_normal": more}))[-2]
     fewer = share(400, 1, 0.0, 0.01, verdict="fewer")
-    assert headline(facts(alarms={"normal": fewer}))[-2].endswith("fewer than was asked for.")
+    assert headline(facts(alarms={"taken_as_normal": fewer}))[-2].endswith(
+        "fewer than was asked for."
+    )
     blind = facts(alarms={"too_few": {"needed": 999, "least_rate": 0.0099}, "asked": 0.001})
     assert headline(blind)[-1] == (
         "Nothing can be called an anomaly: 100 normal rows cannot hold false alarms to 0.1 %. It "
         "takes 999. Fit to more normal rows, or ask for a rate of 1 % or more."
     )
     unlabelled = facts(
-        comparisons=[], alarms={"anomalies": None, "normal": None}, judged_on={"anomalies": 0}
+        comparisons=[],
+        alarms={"anomalies": None, "normal": None, "taken_as_normal": None},
+        judged_on={"anomalies": 0},
     )
     assert not any("false alarms" in sentence for sentence in headline(unlabelled))
 

@@ -95,7 +95,9 @@ def test_training_rows_that_nobody_looked_at_are_no_false_alarms(pure):
     first, found = told(pure)
     assert first["guessed"]
     assert first["wrong"] is first["precision"] is None
-    assert "training rows: nobody has looked at them" in first["sentences"][0]
+    assert "training rows: how many of them are false is not known" in first["sentences"][0]
+    assert first["sentences"][1].endswith("is not known: none of these rows has a label.")
+    assert found["judged_on"]["unlabelled"] == found["judged_on"]["taken_as_normal"] == 100
     assert found["alarm_list"]["total"] == first["alarms"] == found["alarms"]["rows"]["flagged"]
 
 
@@ -105,6 +107,26 @@ def test_labelled_training_rows_are_counted(labelled, summary):
     assert first["right"] == summary["alarms"]["anomalies"]["flagged"]
     assert first["wrong"] == summary["alarms"]["normal"]["flagged"]
     assert "training rows" in first["sentences"][0]
+
+
+def test_training_rows_are_known_as_they_were_labelled(rows):
+    X, y = rows[0], rows[1].copy()
+    y[::3] = 0
+    first, found = told(fitted(X, y))
+    counts = {"normal": (y > 0).sum(), "anomalies": (y < 0).sum(), "unlabelled": (y == 0).sum()}
+    for kind, n in counts.items():
+        assert found["judged_on"][kind] == found["alarms"][kind]["rows"] == n
+    listed = {row[0]: row[1] for row in found["alarm_list"]["rows"]}
+    assert {0, 1} <= {*listed.values()}
+    assert all(label == y[row] for row, label in listed.items())
+    right, wrong = first["right"], first["wrong"]
+    assert right == found["alarms"]["anomalies"]["flagged"]
+    assert wrong == found["alarms"]["normal"]["flagged"]
+    assert first["precision"]["value"] == right / (right + wrong)
+    many = found["alarms"]["unlabelled"]["flagged"]
+    assert f"how many of the {many} without a label are false is not known" in first["sentences"][0]
+    told_of = f"{(y >= 0).sum()} training rows that are no known anomalies"
+    assert told_of in found["words"]["alarms"][0]
 
 
 def test_rows_that_the_model_learnt_from_tell_nothing(labelled, rows):

@@ -96,6 +96,20 @@ def test_an_extreme_value_is_called_unusual():
 
 
 @pytest.mark.parametrize("source", ["csv", "parquet"])
+def test_dates_are_not_unusual_for_being_different(model, source, tmp_path):
+    """Nor the same as others: the model looks at their day of the week."""
+    frame = pumps(120, seed=5)
+    frame = frame.with_columns(when=pl.when(pl.int_range(120) == 7).then(None).otherwise("when"))
+    assert frame["when"].n_unique() == 120
+    found = ask(model, read_table(write(frame, tmp_path / f"rows.{source}")), 120)
+    by_row = {question["row"]: values(question)["when"] for question in found["questions"]}
+    assert (by_row[7]["text"], by_row[7]["note"], by_row[7]["odd"]) == (None, "1 of 120 rows", True)
+    others = [told for row, told in by_row.items() if row != 7]
+    assert not any(told["odd"] or told["note"] for told in others)
+    assert {told["text"] for told in others} == {str(day) for day in frame["when"].drop_nulls()}
+
+
+@pytest.mark.parametrize("source", ["csv", "parquet"])
 def test_the_file_of_answers_gives_the_model_the_same_features(model, source, tmp_path):
     frame = pumps(120, seed=5)
     found = ask(model, read_table(write(frame, tmp_path / f"rows.{source}")), 10)

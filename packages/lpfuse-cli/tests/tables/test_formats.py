@@ -4,7 +4,7 @@ import csv
 import io
 import sys
 import zipfile
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 import polars as pl
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from helpers.pumps import pumps
 from lpfuse.frames import TableFormat
-from lpfuse.frames.cells import SEPARATORS, plain_numbers, without_unit
-from lpfuse_cli.tables import CsvFile, Decoder, read_sample, read_table
+from lpfuse.frames.cells import SEPARATORS, plain_numbers, split_labels, without_unit
+from lpfuse_cli.tables import CsvFile, Decoder, numbered_errors, read_sample, read_table
 from lpfuse_cli.watch.batches import CsvText
 
 
@@ -348,3 +348,90 @@ def test_a_sample_of_a_foreign_file(tmp_path):
     assert notes == ["File: semicolons between columns, decimal commas and encoding cp1252."]
     assert steps[-1] == (300, 1.0)
     assert np.isin(drawn["bar"].cast(pl.Float64), frame["bar"].round(3)).all()
+
+
+# ----------------------------------------------------------------------------------- rows of titles
+
+LINES = ["Invoices, all of 2024", "", "bar;kind", "2,5;a", "", "3,5;b"]
+
+
+@pytest.mark.filterwarnings("ignore:.*Left out")
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf", b"sep=;\n"])
+def test_the_header_may_be_below_titles(tmp_path, mark):
+    path, numbers, notes = tmp_path / "t.csv", [], []
+    path.write_bytes(mark + "\n".join(LINES).encode())
+    frame = read_table(path, format=TableFormat(header_row=3), numbers=numbers, notes=notes)
+    assert frame.rows() == [("2.5", "a"), ("3.5", "b")]
+    assert notes == ["File: semicolons between columns, decimal commas and header in row 3."]
+    assert numbers == [4, 6]
+
+
+def test_the_header_of_a_sheet_may_be_below_titles(tmp_path):
+    rows = [[None, None], ["Title", None], ["bar", "kind"], [2.5, "a"], [None, None], [3.5, "b"]]
+    path, numbers = sheet(tmp_path / "t.xlsx", rows), []
+    with pytest.warns(UserWarning, match="1 line"):
+        frame = read_table(path, format=TableFormat(header_row=3), numbers=numbers)
+    assert (frame.rows(), numbers) == ([(2.5, "a"), (3.5, "b")], [4, 6])
+
+
+@pytest.mark.filterwarnings("ignore:.*Left out")
+def test_rows_of_a_sheet_count_from_its_top(tmp_path):
+    """Where nothing stands above the header, it is the first row that holds something."""
+    path, numbers = sheet(tmp_path / "t.xlsx", [[None], [None], ["a"], [1], [2]]), []
+    assert read_table(path, numbers=numbers)["a"].to_list() == [1, 2]
+    assert numbers == [4, 5]
+
+
+@pytest.mark.filterwarnings("ignore:.*Left out")
+def test_errors_about_columns_name_the_row_that_looks_like_the_header(tmp_path):
+    path = tmp_path / "t.csv"
+    for lines in (LINES, ["Invoices 2024;", *LINES[1:]], ["Invoices 2024", *LINES[1:]]):
+        path.write_text("\n".join(lines))
+        hints = []
+        told = pytest.raises(ValueError, match=r"columns|column|cells")
+        with told as caught, numbered_errors(list, hints):
+            split_labels(read_table(path, hints=hints), "kind")
+        assert caught.value.__notes__ == [
+            "If the header is in row 3 ('bar', 'kind'), say header_row=3."
+        ]
+    path.write_text("bar;kind\n1;a\n2;b\n")
+    notes = []
+    read_table(path, notes=notes, format=TableFormat(header_row=1))
+    assert not any("header_row=" in note for note in notes)
+
+
+def test_errors_about_columns_name_the_other_sheets(tmp_path):
+    path, hints, notes = sheet(tmp_path / "t.xlsx", [["a"], [1]], other=[["b"], [2]]), [], []
+    frame = read_table(path, hints=hints, notes=notes)
+    with pytest.raises(ValueError, match="no column 'b'") as caught, numbered_errors(list, hints):
+        split_labels(frame, "b")
+    assert caught.value.__notes__ == ["If the table is in another sheet, say sheet='other'."]
+    assert notes[1] == "Sheet: if the table is in another sheet, say sheet='other'."
+    with pytest.raises(ValueError, match="holds no such") as caught, numbered_errors(list, hints):
+        raise ValueError("It holds no such text.")  # which no other sheet explains
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_a_header_row_that_is_not_there_is_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"no row 9 to take as the header: the file has 2 rows"):
+        read_table(path, format=TableFormat(header_row=9))
+    with pytest.raises(ValueError, match="header_row must be a whole number"):
+        read_table(path, format=TableFormat(header_row=0))
+
+
+def test_equal_names_are_to_be_renamed(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,sex,sex\n1,2,3\n")
+    with pytest.raises(ValueError, match=r"two columns are called 'sex'\. Rename one of them\.$"):
+        read_table(path)
+
+
+def test_durations_are_numbers_of_seconds(tmp_path):
+    lengths = [timedelta(seconds=90), None, timedelta(milliseconds=-500)]
+    frame = pl.DataFrame({"a": [1, 2, 3], "took": lengths})
+    frame.write_parquet(tmp_path / "t.parquet")
+    frame.write_ipc(tmp_path / "t.arrow")
+    for name in ("t.parquet", "t.arrow"):
+        assert read_table(tmp_path / name)["took"].to_list() == [90.0, None, -0.5]

@@ -106,3 +106,27 @@ def test_words(reason, words):
     assert "\x1b" not in reason.words()
     assert "\n" not in reason.words()
     assert len(reason.words()) < 120
+
+
+def with_wards(frame, unknown):
+    """A category that is "surgery" in nine of ten rows, blank where `unknown` says so."""
+    at = pl.int_range(pl.len())
+    ward = pl.when(at % 10 == 0).then(pl.lit("ICU")).otherwise(pl.lit("surgery"))
+    return frame.with_columns(ward=pl.when(unknown).then(None).otherwise(ward))
+
+
+@pytest.mark.parametrize("column", ["ward", "open"])
+def test_blank_cells_do_not_count_in_what_is_usual(column):
+    frame = with_wards(pumps(200), pl.int_range(pl.len()) % 3 == 0).with_columns(
+        open=pl.col("ward") == "surgery"
+    )
+    columns = ["bar", "flow", column]
+    model = fit_table(frame.select(columns), detectors=["knn"])
+    rows = pumps(30, seed=4).with_columns(ward=pl.lit("ICU"), open=pl.lit(False))
+    told = [r for each in reasons(model, rows, most=9) for r in each if r.name == column]
+    assert told
+    known = frame[column].drop_nulls()
+    text, share = known.value_counts(sort=True).row(0)[0], (known == known.mode()[0]).mean()
+    for reason in told:
+        assert reason.usual == {"text": str(text).lower(), "share": pytest.approx(share)}
+        assert "nan" not in reason.words()

@@ -14,7 +14,7 @@ import pytest
 
 import lpfuse
 from helpers.streams import rows
-from lpfuse.monitor import DriftMonitor
+from lpfuse.monitor import Drift, DriftMonitor, DriftStatus
 from lpfuse_cli.watch import watch
 from lpfuse_cli.watch.judge import BUCKETS, Bucket, History, Places, Tally
 from lpfuse_cli.watch.state import StateFolder, WatchState, fits
@@ -44,6 +44,19 @@ def test_places_are_thinned_and_interpolated():
     assert places.row(0) == 0
     assert places.row(19_990) == 199_900
     assert places.row(4_321) == pytest.approx(43_210, abs=1)
+
+
+def test_drift_is_told_in_rows_that_count_from_1_and_ends_of_batches():
+    places = Places()
+    for batch in (1, 2, 3):
+        places.add(600 * batch, 600 * batch)
+    drift = Drift("column:a", "higher", since=0, declared=700)
+    status = places.in_rows(DriftStatus(1800, 0.01, [drift], {}, {}, {}))
+    assert (status.drifts[0].since, status.drifts[0].declared) == (1, 1200)
+    assert "since about row 1 (declared after 1,200 rows)" in status.sentence()
+    drift = replace(drift, since=800)  # of rows that came together
+    sentence = DriftStatus(1800, 0.01, [drift], {}, {}, {}).sentence()
+    assert "Normal has changed (declared after 700 rows, most since row 800): column:a" in sentence
 
 
 @pytest.mark.parametrize(

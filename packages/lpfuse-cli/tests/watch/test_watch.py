@@ -379,6 +379,24 @@ def test_row_that_steps_back_in_time_is_noted(model, tmp_path, write):
         assert verdicts["row"].to_list() == [1, 2, 3, 5, 6, 7, 9, 11]
 
 
+def test_a_time_column_that_was_misspelt_can_be_corrected(model, tmp_path):
+    frame = rows(6).with_columns(t=pl.int_range(6))
+    frame.write_csv(tmp_path / "rows.csv")
+    with pytest.raises(ValueError, match="There is no column 'tt'"):
+        watch(model, tmp_path / "rows.csv", tmp_path / "v.csv", **ONCE, time_column="tt")
+    found, _ = follow(model, tmp_path / "rows.csv", tmp_path / "v.csv", time_column="t")
+    assert found.judged == 6
+
+
+def test_missing_columns_are_named_at_the_end(model, tmp_path):
+    """Of files in a folder, which may differ."""
+    (tmp_path / "rows").mkdir()
+    rows(6).write_csv(tmp_path / "rows" / "1.csv")
+    found = watch(model, tmp_path / "rows", tmp_path / "v.csv", **ONCE, time_column="tt")
+    assert found.notes == {"missing column": 6}
+    assert found.remarks == ["The latest row with a missing column lacks 'tt'."]
+
+
 def test_time_of_last_row_is_saved(model, tmp_path):
     source, out = tmp_path / "rows.csv", tmp_path / "v.csv"
     frame = rows(6).with_columns(t=pl.Series([1, 2, 3, 2, 3, 4]))
@@ -489,6 +507,7 @@ def test_output_without_state_raises(model, tmp_path):
         ({"out": "-"}, "must be a .csv file, or a folder"),
         ({"keep": ["row"]}, "'row' cannot be kept"),
         ({"keep": ["nothing"]}, "There is no column 'nothing'"),
+        ({"time_column": "whenn"}, "There is no column 'whenn'"),
         ({"batch_rows": 0}, "batch_rows must be a whole number"),
         ({"on_drift": "'open"}, "cannot be split into words"),
         ({"replayed": True}, "replayed is for standard input"),

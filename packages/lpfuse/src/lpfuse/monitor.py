@@ -150,10 +150,10 @@ class DriftStatus:
         more = len(self.drifts) - len(parts)
         if more:
             parts.append(f"{more} more")
-        return (
-            f"{self.kind[0].upper()}{self.kind[1:]} since about row {first.since:,} (declared "
-            f"after {first.declared:,}): {listed(parts)}."
-        )
+        since = f"since about row {first.since:,} (declared after {first.declared:,} rows)"
+        if first.since >= first.declared:  # of rows that came together
+            since = f"(declared after {first.declared:,} rows, most since row {first.since:,})"
+        return f"{self.kind[0].upper()}{self.kind[1:]} {since}: {listed(parts)}."
 
     def _describe(self, drift: Drift) -> str:
         shift = self.shifts.get(drift.stream)

@@ -312,7 +312,8 @@ def _calibration(fused: Any, summary: Summary) -> Iterator[str]:
     if alarms["long_run"]:
         told = f"{per_cent_range(*alarms['long_run'])} (95 % of such calibrations)"
         facts.append(("to be expected in the long run", told))
-    measured, guessed = alarms["normal"], summary["overview"]["guessed"]
+    guessed = summary["overview"]["guessed"]
+    measured = alarms["taken_as_normal" if guessed else "normal"]
     where = f"measured on {'rows taken as normal' if guessed else 'normal rows'}"
     if measured is None:
         facts.append((where, "nothing: no row is known to be normal"))

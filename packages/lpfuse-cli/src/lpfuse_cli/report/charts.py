@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from lpfuse._format import fixed, percent, readable
+from lpfuse._format import MISSING, fixed, percent, readable
 from lpfuse.plots.drawing import INK, SVG_COLOURS, detached_axes, svg
 from lpfuse_cli.alarms import KNOWN
 from lpfuse_cli.reasons import written
@@ -75,7 +75,7 @@ def trust(summary: Summary) -> dict[str, Any]:
         if judged:
             found["auc_strip"] = _auc_strip([entry["auc"] for entry in path], chosen)
     if judged:
-        normal, odd = (summary["judged_on"][side] for side in ("normal", "anomalies"))
+        normal, odd = (summary["judged_on"][side] for side in ("taken_as_normal", "anomalies"))
         fusion = summary["fusion"]
         found |= {
             "base_precision": _at(normal / (normal + odd)),
@@ -280,7 +280,7 @@ def strange(summary: Summary) -> dict[str, Any]:
         "head": ["row", "known as", "score", "p-value", *names],
         "table": [
             [
-                row["row"],
+                MISSING if row["row"] is None else row["row"],
                 KNOWN[row["label"]][0],
                 readable(row["score"], 4),
                 readable(row["p_value"]),

@@ -237,9 +237,10 @@ def _false_tile(
     alarms: Summary, likely: Summary | None, guessed: bool
 ) -> list[tuple[str, str, str]]:
     """Return false alarms: measured on normal rows, or expected among unlabelled alarms."""
-    normal, flatters = alarms["normal"], alarms["trained_on"]["flatters"]
-    if normal is not None:
-        beside = f"{normal['flagged']:,} of {normal['rows']:,} normal rows"
+    flatters = alarms["trained_on"]["flatters"]
+    if (normal := alarms["taken_as_normal" if guessed else "normal"]) is not None:
+        which = "rows" if guessed else "normal rows"
+        beside = f"{normal['flagged']:,} of {normal['rows']:,} {which}"
         if flatters:
             beside += ", training rows: no measure of new ones"
         elif normal["verdict"]:

@@ -238,7 +238,8 @@ def _answers_in(path: str | Path, table: polars.DataFrame, numbers: Host) -> Ans
     names = {column: str(_unescape(column)) for column in rows.columns}
     if twice := [meant for meant, count in Counter(names.values()).items() if count > 1]:
         raise ValueError(
-            f"{name}: two columns are called {quote(twice[0])}. Export the answers again."
+            f"{name}: two columns are called {quote(twice[0])}. Rename one of them, or export the "
+            "answers again."
         )
     rows = rows.with_columns(texts).rename(names)
     return Answers(
@@ -488,9 +489,17 @@ def _described(
     list of dict
         ``name``; ``text``, None where it is missing; ``place``, the share of rows with a lower
         number, ties by half; ``tail``, the share of rows that lie as far out, or hold the same, and
-        whether that is ``odd``; ``note``, in words.
+        whether that is ``odd``; ``note``, in words. Dates have no place: the model looks at their
+        time of day and day of the week.
     """
     name, texts = held.name, [_text(value) for value in held[rows]]
+    if seen is not None and seen.dtype.is_temporal():
+        # Hardly two rows have the same date, so that how many do tells nothing.
+        gaps = seen.null_count()
+        return [
+            _common(name, None, gaps, len(seen)) if text is None else _value(name, text, "")
+            for text in texts
+        ]
     if seen is None:
         return [_value(name, text, "not used by the model") for text in texts]
     if not is_number(seen):

@@ -48,6 +48,8 @@ class ScoredRows:
         Their positions.
     labels : ndarray of shape (n,)
         +1 normal, −1 anomaly, 0 unknown.
+    taken : ndarray of shape (n,)
+        The same, but training rows of which nothing is known are +1: they teach as normal ones.
     fold : ndarray of shape (n,)
         Scores of one fold come from the same detectors and weights, and only these compare.
     raw : ndarray of shape (n, R)
@@ -67,6 +69,7 @@ class ScoredRows:
     origin: str
     rows: NDArray[np.intp]
     labels: Host
+    taken: Host
     fold: NDArray[np.intp]
     raw: Host
     equal: Host
@@ -95,7 +98,8 @@ def path_of(fused: FusedDetector) -> LpPath | None:
         return None
     training, chosen = fused.out_of_fold_, float(fused.fusion_.p)
     S, y = training.scores[training.usable], training.labels[training.usable]
-    path = _path(fused.fusion_, scale_scores(fused.scaler_, S), y, sorted({*GRID, chosen}))
+    with warnings.catch_warnings(action="ignore"):  # fitting the model gave these warnings
+        path = _path(fused.fusion_, scale_scores(fused.scaler_, S), y, sorted({*GRID, chosen}))
     at = path.ps.tolist().index(chosen)
     path.weights[at], path.intercepts[at] = fused.weights_, fused.fusion_.intercept_
     path.certificates[at] = fused.certificate_
@@ -131,7 +135,8 @@ def out_of_fold(fused: FusedDetector, path: LpPath | None) -> ScoredRows:
     scored = ScoredRows(
         origin=fused.cv if isinstance(fused.cv, str) else "out-of-fold",
         rows=np.arange(n),
-        labels=training.labels,
+        labels=given_labels(training),
+        taken=training.labels,
         fold=training.fold,
         raw=raw,
         equal=equal,
@@ -141,6 +146,14 @@ def out_of_fold(fused: FusedDetector, path: LpPath | None) -> ScoredRows:
         by_p=_with_own(by_p, path, fused, scores),
     )
     return scored[real & ~np.isnan(scores)]
+
+
+def given_labels(training: OutOfFoldScores) -> Host:
+    """Labels of training rows as they were given: 0 where there was none."""
+    labels, known = training.labels.copy(), training.known
+    if known is not None:
+        labels[: len(known)] = known
+    return labels
 
 
 def on_rows(fused: FusedDetector, path: LpPath | None, X: Any, labels: Host) -> ScoredRows:
@@ -154,6 +167,7 @@ def on_rows(fused: FusedDetector, path: LpPath | None, X: Any, labels: Host) -> 
         origin="given",
         rows=np.arange(n),
         labels=labels,
+        taken=labels,
         fold=np.zeros(n, dtype=np.intp),
         raw=raw,
         equal=_fused_by(np.ones((1, R)), scaled)[:, 0],

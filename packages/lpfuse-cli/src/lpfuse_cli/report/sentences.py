@@ -85,7 +85,7 @@ def _chance(summary: dict[str, Any]) -> str:
         f"The difference of {points(best['gain'])} {may} (95 % interval {_points(low)} to "
         f"{_points(high)})"
     )
-    count = min(judged["anomalies"], judged["normal"])
+    count = min(judged["anomalies"], judged["taken_as_normal"])
     if count < FEW:
         text += f", but with {count} rows of a class that is a rough guide"
     if low <= 0:
@@ -146,13 +146,15 @@ def _alarms(summary: dict[str, Any]) -> list[str]:
 
 def _out_of_fold_alarms(found: dict[str, Any]) -> str:
     """Describe the false alarms on training rows, out of fold."""
-    normal = found["normal"]
+    normal = found["taken_as_normal"]
     if normal is None or normal["verdict"] is None:
         return ""
+    which = "training rows that are no known anomalies"
+    which = which if found["unlabelled"] else "normal training rows"
     seen = "by what has seen them" if found["trained_on"]["flatters"] else "each held out"
     told = (
         f"{describe_request(found)}, {per_cent(normal['share'])} measured on {normal['rows']:,} "
-        f"normal training rows, {seen} (95 % interval "
+        f"{which}, {seen} (95 % interval "
         f"{per_cent_range(normal['low'], normal['high'])})"
     )
     if normal["verdict"] == "more":
@@ -236,18 +238,19 @@ def overview(fused: FusedDetector, found: Summary, commands: Summary) -> Summary
     -------
     dict
         ``alarms`` and ``rows``: how many; ``right`` and ``wrong``: alarms by their labels, None
-        without such; ``likely_false``: of the alarms without a label, see `likely_false`, or None;
+        without such; ``guessed``: whether rows without a label count as normal where rates are
+        measured; ``likely_false``: of the alarms without a label, see `likely_false`, or None;
         ``precision``: share of right alarms, ``value``, ``low``, ``high`` and whether it is
         ``measured``, or None; ``recall``: share of anomalies found in the same terms and ``on``
         which rows, or None; ``sentences`` and ``next``.
     """
     alarms, origin = found["alarms"], found["judged_on"]["origin"]
-    guessed = origin not in ("given", "learnt") and found["data"]["hidden_anomalies"] is not None
+    guessed = origin not in ("given", "learnt") and alarms["unlabelled"] is not None
     counts: Summary = {
         "alarms": alarms["rows"]["flagged"],
         "rows": alarms["rows"]["rows"],
-        "guessed": guessed,  # training rows that nobody looked at count as normal
-        **_by_label(alarms, guessed),
+        "guessed": guessed,
+        **_by_label(alarms),
         "likely_false": (alarms["unlabelled"] or {}).get("false"),
     }
     counts |= {"precision": _precision(counts, alarms), "recall": _recall(fused, found)}
@@ -256,14 +259,14 @@ def overview(fused: FusedDetector, found: Summary, commands: Summary) -> Summary
     return counts | {"sentences": [each for each in told if each], "next": steps}
 
 
-def _by_label(alarms: Summary, guessed: bool) -> Summary:
+def _by_label(alarms: Summary) -> Summary:
     """Alarms that labels call right and wrong; None where there are no such rows, or no labels."""
     flatters = alarms["trained_on"]["flatters"]
     flagged = {
         kind: None if alarms[kind] is None or flatters else alarms[kind]["flagged"]
         for kind in ("anomalies", "normal")
     }
-    return {"right": flagged["anomalies"], "wrong": None if guessed else flagged["normal"]}
+    return {"right": flagged["anomalies"], "wrong": flagged["normal"]}
 
 
 def _precision(counts: Summary, alarms: Summary) -> Summary | None:
@@ -332,9 +335,6 @@ def _labelled_part(counts: Summary) -> list[str]:
 def _open_part(counts: Summary, alarms: Summary) -> list[str]:
     """Alarms that no label judges."""
     kind, false = alarms["unlabelled"], counts["likely_false"]
-    if counts["guessed"]:
-        many = alarms["normal"]["flagged"]
-        return [f"nobody has looked at {_which(many, counts)}"] if many else []
     if kind is None or not kind["flagged"]:
         return []
     f = kind["flagged"]
@@ -388,8 +388,7 @@ def _precision_words(counts: Summary, found: Summary) -> str:
     if counts["alarms"] == 0:
         return ""
     if precision is None:
-        why = "nobody has looked at these rows" if counts["guessed"] else _why_unknown(found)
-        return f"Precision, the share of right alarms, is not known: {why}."
+        return f"Precision, the share of right alarms, is not known: {_why_unknown(counts, found)}."
     share, ends = per_cent(precision["value"]), _range(precision)
     if precision["measured"]:
         odd, known = (alarms[kind]["rows"] for kind in ("anomalies", "normal"))
@@ -408,11 +407,13 @@ def _precision_words(counts: Summary, found: Summary) -> str:
     )
 
 
-def _why_unknown(found: Summary) -> str:
-    alarms = found["alarms"]
-    if alarms["normal"] is None and alarms["anomalies"] is not None:
-        return "no row is labelled normal"
-    if alarms["unlabelled"] is not None:
+def _why_unknown(counts: Summary, found: Summary) -> str:
+    right, wrong = counts["right"], counts["wrong"]
+    if right is not None:
+        return "no row is labelled normal" if wrong is None else "no alarm has a label"
+    if wrong is None and counts["guessed"]:
+        return "none of these rows has a label"
+    if found["alarms"]["unlabelled"] is not None and not counts["guessed"]:
         return "there are no labels, and the threshold was not set by a rate of false alarms"
     return "no row is labelled an anomaly"
 
@@ -441,6 +442,7 @@ def _next(counts: Summary, found: Summary, commands: Summary) -> list[str]:
 def _recalibrate(alarms: Summary) -> str:
     """Where normal rows have changed, or seem to have."""
     normal, open_rows = alarms["normal"] or {}, alarms["unlabelled"] or {}
+    normal = alarms.get("taken_as_normal") or normal
     if normal.get("verdict") == "more" and not alarms["trained_on"]["flatters"]:
         return "Recalibrate: normal rows give more alarms than asked for. Fit again with them."
     if open_rows and _drowns(open_rows):

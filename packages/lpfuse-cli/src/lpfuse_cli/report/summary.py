@@ -19,10 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host
 from lpfuse._files import as_json, versions
-from lpfuse._format import name_of_p
+from lpfuse._format import MISSING, name_of_p
 from lpfuse._validation.params import Labels, counted, read_labels
 from lpfuse._validation.tables import check_table, column_names, is_frame, to_known_frame
 from lpfuse.ensemble import FusedDetector
+from lpfuse.ensemble.rows import hash_rows
 from lpfuse.ensemble.summary import UNMOVED, describe_learning
 from lpfuse.frames import column_changes
 from lpfuse.frames.cells import as_polars
@@ -52,7 +53,14 @@ from lpfuse_cli.report.measures import (
     rounded,
     separation,
 )
-from lpfuse_cli.report.scored_rows import ORIGINS, ScoredRows, on_rows, out_of_fold, path_of
+from lpfuse_cli.report.scored_rows import (
+    ORIGINS,
+    ScoredRows,
+    given_labels,
+    on_rows,
+    out_of_fold,
+    path_of,
+)
 from lpfuse_cli.report.sentences import alarm_words, fusing_words, overview
 from lpfuse_cli.tables import describe_numbers
 
@@ -63,9 +71,9 @@ POINTS_OF_A_P = 120  # of a curve: fewer than of the fusion's, for the page carr
 
 def separations(fused: FusedDetector, scored: ScoredRows, path: LpPath | None) -> dict[str, Any]:
     """Measure how well fusion, detectors and path separate anomalies from normal rows."""
-    known = scored[(scored.labels != 0) & ~np.isnan(scored.raw).any(axis=1)]
-    known = known[np.isin(known.fold, known.fold[known.labels > 0])]  # rows that compare
-    y, detectors = known.labels, []
+    known = scored[(scored.taken != 0) & ~np.isnan(scored.raw).any(axis=1)]
+    known = known[np.isin(known.fold, known.fold[known.taken > 0])]  # rows that compare
+    y, detectors = known.taken, []
     can_judge = bool((y > 0).any() and (y < 0).any())
 
     def judged(scores: Host, **options: Any) -> dict[str, Any]:
@@ -268,7 +276,8 @@ def summarise(
         What the model and the rows are called on the page.
     numbers : int or sequence of n int, default=0
         The number of the first row, from which the others are counted, or of all of them: those
-        of a file as `lpfuse_cli.tables.read_table` gives them.
+        of a file as `lpfuse_cli.tables.read_table` gives them. Of training rows, those that were
+        fitted, in their order; see `training_numbers`.
 
     Returns
     -------
@@ -311,11 +320,13 @@ def summarise(
         if keep is not None:
             raise ValueError("keep holds columns of X: pass the rows as well.")
         scored, explain, kept = out_of_fold(fused, path), None, {}
+        called = _numbers_of_learnt_rows(fused, numbers)
         unusual = _unusual_training_rows(model)
         alarms, flagged = count_training_alarms(fused, scored)
-        labels = fused.out_of_fold_.labels
+        labels = given_labels(fused.out_of_fold_)
     else:
         given, X, labels, names = _rows(model, X, y, names)
+        called = lambda row: _number(numbers, row)  # noqa: E731
         kept = check_kept_columns(keep, len(labels))
         scored = on_rows(fused, path, given, labels)
         explain = explainer(model, given, X, names, scored)
@@ -352,9 +363,9 @@ def summarise(
         "versions": versions(),
     }
     for row in found["strangest"]:
-        row["row"] = _number(numbers, row["row"])
+        row["row"] = called(row["row"])
     for listed in found["alarm_list"]["rows"]:
-        listed[0] = _number(numbers, listed[0])
+        listed[0] = called(listed[0])
     if _is_flat(found["path"]):
         found["path"] = []
         found["fusion"]["is_flat"] = True
@@ -363,6 +374,65 @@ def summarise(
 
 def _number(numbers: int | Sequence[int], row: int) -> int:
     return int(numbers + row if isinstance(numbers, int) else numbers[row])
+
+
+def training_numbers(model: FusedDetector) -> int | list[int]:
+    """Return what the training rows are called in their file.
+
+    Parameters
+    ----------
+    model : FusedDetector
+        Fitted. Where it does not know the numbers, they are those of a file with a header in row 1
+        and no empty lines.
+    """
+    numbers = None if model.preparation_ is None else model.preparation_.row_numbers
+    return FIRST_ROW if numbers is None else numbers.tolist()
+
+
+FIRST_ROW = 2  # in a spreadsheet the header is row 1
+
+
+def _numbers_of_learnt_rows(
+    fused: FusedDetector, numbers: int | Sequence[int]
+) -> Callable[[int], int | None]:
+    """Positions of rows that were learnt from ↦ their numbers.
+
+    Copies that were dropped and rows that were set aside are not among the rows learnt from, which
+    are found among those that were fitted by their values. None for rows that came with answers.
+    """
+    given, kept = getattr(fused, "fitted_rows_", None), fused.rows_.values
+    if given is None or kept is None:
+        return lambda row: _number(numbers, row)
+    own = hash_rows(kept)
+    places = _places_in_order(own, given)
+    # Rows whose implausible cells were blanked are equal to none; they stand between their
+    # neighbours.
+    free, lost = np.flatnonzero(~np.isin(given, own)), np.flatnonzero(places < 0)
+    for run in np.split(lost, np.flatnonzero(np.diff(lost) > 1) + 1) if len(lost) else []:
+        before = places[run[0] - 1] if run[0] else -1
+        behind = places[run[-1] + 1] if run[-1] + 1 < len(places) else len(given)
+        between = free[(before < free) & (free < behind)]
+        if len(between) == len(run):
+            places[run] = between
+    return lambda row: None if places[row] < 0 else _number(numbers, int(places[row]))
+
+
+def _places_in_order(sought: Host, among: Host) -> NDArray[np.intp]:
+    """Find values among others, the k-th of equal ones at the k-th of their places; −1: nowhere.
+
+    Examples
+    --------
+    >>> _places_in_order(np.array([7.0, 5.0, 7.0, 9.0]), np.array([5.0, 7.0, 7.0, 5.0]))
+    array([ 1,  0,  2, -1])
+    """
+    order, there = np.argsort(sought, kind="stable"), np.argsort(among, kind="stable")
+    values, known = sought[order], among[there]
+    nth = np.arange(len(values)) - np.searchsorted(values, values)
+    at = np.searchsorted(known, values) + nth
+    inside = np.minimum(at, len(known) - 1)
+    found = np.empty(len(sought), dtype=np.intp)
+    found[order] = np.where((at < len(known)) & (known[inside] == values), there[inside], -1)
+    return found
 
 
 def _numbering(numbers: int | Sequence[int]) -> str:
@@ -480,6 +550,8 @@ def _judged_on(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
         caveats.append(
             "Without these rows the report judges each training row by what was learnt without it."
         )
+    if (scored.taken > y).any() and (y < 0).any():
+        caveats.append("Rows without a label count as normal in AUCs, curves and calibration.")
     if gaps:
         caveats.append(f"{gaps} rows lack a detector's score; curves and AUCs leave them out.")
     return {
@@ -488,6 +560,7 @@ def _judged_on(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
         "caveats": caveats,
         "rows": len(y),
         **{name: int((y == side).sum()) for name, side in KINDS.items()},
+        "taken_as_normal": int((scored.taken > 0).sum()),
     }
 
 
@@ -506,7 +579,7 @@ def _histograms(scored: ScoredRows) -> dict[str, Any]:
 def _correlation(scored: ScoredRows) -> dict[str, Any]:
     """Of normal rows: detectors that find anomalies agree on those anyway."""
     whole = scored[~np.isnan(scored.raw).any(axis=1)]
-    normal = whole[whole.labels > 0]
+    normal = whole[whole.taken > 0]
     rows, which = (normal, "normal") if len(normal.rows) > 2 else (whole, "all")
     all_alike = np.ones(len(rows.rows))
     placed = [places(all_alike, column, rows.fold) for column in rows.raw.T]
@@ -597,6 +670,6 @@ def figures(summary: dict[str, Any]) -> dict[str, Any]:
             names,
             scores=[row["score"] for row in rows],
             offset=[row["score"] - float(row["margin"]) for row in rows],
-            rows=[row["row"] for row in rows],
+            rows=[MISSING if row["row"] is None else row["row"] for row in rows],
         ).plot()
     return drawn

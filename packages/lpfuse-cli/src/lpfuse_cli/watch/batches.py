@@ -217,7 +217,8 @@ class CsvText:
         """Read the header; return whether it is complete."""
         if self.columns is not None:
             return True
-        self._drop(len(self._data) - len(trimmed(self._data)))
+        if self.format.header_row is None:  # else all lines above it count
+            self._drop(len(self._data) - len(trimmed(self._data)))
         start = self._data
         if not start:
             return False

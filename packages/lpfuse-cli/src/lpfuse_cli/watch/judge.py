@@ -449,10 +449,15 @@ class Places:
         ours, theirs = zip([0, 0], *self.pairs, strict=True)
         return round(float(np.interp(monitored, ours, theirs)))
 
+    def end(self, monitored: int) -> int:
+        """Return the row of the stream with which the batch ended."""
+        ends = (row for monitored_rows, row in self.pairs if monitored_rows >= monitored)
+        return next(ends, self.row(monitored))
+
     def in_rows(self, status: DriftStatus) -> DriftStatus:
-        """Convert a status to rows of the stream."""
+        """Convert a status to rows of the stream, which count from 1."""
         drifts = [
-            replace(each, since=self.row(each.since), declared=self.row(each.declared))
+            replace(each, since=1 + self.row(each.since), declared=self.end(each.declared))
             for each in status.drifts
         ]
         return replace(status, n_rows=self.row(status.n_rows), drifts=drifts)

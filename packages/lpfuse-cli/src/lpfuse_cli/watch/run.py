@@ -29,11 +29,11 @@ from lpfuse._format import plain, quote
 from lpfuse._validation.params import check_count, check_number, quoted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.frames import TableFormat
-from lpfuse.frames.cells import OPEN
+from lpfuse.frames.cells import OPEN, check_names
 from lpfuse.monitor import DriftMonitor, DriftStatus, StreamCounts
 from lpfuse_cli.scoring import check_kept, cores, load_model, rows_of
 from lpfuse_cli.tables import how_prepared, numbered_errors, read_table
-from lpfuse_cli.watch.batches import MAX_RECORD, Batch
+from lpfuse_cli.watch.batches import LACKS, MAX_RECORD, Batch
 from lpfuse_cli.watch.judge import ROW, Clock, Judged, Places, Progress, RowTimes, Tally, judge
 from lpfuse_cli.watch.page import write_status
 from lpfuse_cli.watch.sources import GrowingFile, Source, StandardInput, make_source
@@ -238,12 +238,13 @@ def watch(
             remove_unfinished(Path(run.settings.page).expanduser())
         run.restore()
         run.run()
-    remark = run.source.remark_at_end()
     tally = run.tally
+    lacking = [text for kind, _, text, _ in tally.last_notes if kind == LACKS]
+    remarks = [*run.remarks, run.source.remark_at_end()]
+    remarks += [f"The latest row with a missing column lacks {lacking[-1]}."] if lacking else []
     return Watched(
-        tally.rows, tally.judged, tally.alarms, tally.notes,
-        run.remarks + ([remark] if remark else []), run.drift, run.ended, run.resumed,
-        monotonic() - began,
+        tally.rows, tally.judged, tally.alarms, tally.notes, [text for text in remarks if text],
+        run.drift, run.ended, run.resumed, monotonic() - began,
     )  # fmt: skip
 
 
@@ -503,6 +504,8 @@ class Watch:
             if not checked and self.source.columns is not None:
                 how_prepared(self.model).check(self.source.columns)  # before anything is written
                 self.keep = check_kept(self.model, self.keep, self.source.columns)
+                if self.clock is not None:
+                    check_names([self.clock.column], self.source.columns)
                 checked = True
             if batch is not None:
                 waiting.append(pool.submit(self._judge, batch))

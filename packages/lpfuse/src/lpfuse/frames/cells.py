@@ -662,11 +662,13 @@ class TableFormat:
         What stands around cells that hold separators.
     sheet : str, optional
         Of a spreadsheet; None: the first.
+    header_row : int, optional
+        The row with the names of the columns, counted from 1; None: the first that holds something.
 
     Examples
     --------
-    >>> TableFormat(separator="tab", encoding="latin-1").checked()
-    TableFormat(separator='\t', decimal=None, encoding='iso8859-1', quote=None, sheet=None)
+    >>> TableFormat(separator="tab", encoding="latin-1").checked().encoding
+    'iso8859-1'
     >>> TableFormat(decimal="comma").checked()
     Traceback (most recent call last):
     ValueError: decimal='comma' is none of '.', ','. Name one of these.
@@ -677,6 +679,7 @@ class TableFormat:
     encoding: str | None = None
     quote: str | None = None
     sheet: str | None = None
+    header_row: int | None = None
 
     def checked(self) -> TableFormat:
         """Return the same format in canonical names; refuse unknown ones."""
@@ -717,6 +720,8 @@ class TableFormat:
             told.append("no quotes" if self.quote == "none" else "single quotes")
         if self.sheet is not None:
             told.append(f"sheet {quote(self.sheet)}")
+        if self.header_row is not None:
+            told.append(f"header in row {self.header_row}")
         return listed(told) if told else ""
 
 

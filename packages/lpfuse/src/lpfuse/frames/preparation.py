@@ -385,6 +385,8 @@ class TablePreparation:
         Sentences on the rows themselves, such as how they were drawn and labelled.
     format : TableFormat
         How files of such rows are written, as far as a user has told; for files to come.
+    row_numbers : ndarray or None
+        What the training rows are called in their file, where they are of one.
     """
 
     scores: bool = False
@@ -414,6 +416,7 @@ class TablePreparation:
     anomaly: Any = None
     told: tuple[str, ...] = ()
     format: TableFormat = OPEN
+    row_numbers: Host | None = None
 
     @property
     def columns(self) -> list[str]:
