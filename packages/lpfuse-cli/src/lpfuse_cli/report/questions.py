@@ -221,8 +221,7 @@ def read_answers(path: str | Path, format: TableFormat = OPEN) -> Answers:
     names = {column: str(_unescape(column)) for column in rows.columns}
     if twice := [meant for meant, count in Counter(names.values()).items() if count > 1]:
         raise ValueError(
-            f"{name}: two columns are called {quote(twice[0])}. Rename one of them, or export the "
-            "answers again."
+            f"{name}: two columns are called {quote(twice[0])}. Export the answers again."
         )
     rows = rows.with_columns(texts).rename(names)
     return Answers(rows.filter(decided), y[decided], chances[decided], int((~decided).sum()))
