@@ -87,6 +87,8 @@ def load_model(
 
 def _refuse_table(path: Path) -> None:
     """Say of a table that it is no model; the two may have been given in the other order."""
+    if not path.is_file():  # a pipe would wait for its writer: `load` refuses it
+        return
     is_table = not is_zipfile(path) and path.suffix.casefold() in READABLE
     with suppress(BadZipFile, NotImplementedError), ZipFile(path) as archive:
         is_table = "[Content_Types].xml" in archive.namelist()  # of a spreadsheet

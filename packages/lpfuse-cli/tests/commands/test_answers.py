@@ -83,7 +83,8 @@ def test_a_page_of_ten_questions(stored, data, tmp_path):
     page = (tmp_path / "questions.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
     assert len(questions(page)["questions"]) == 10
-    first, last = answer.stdout.splitlines()
+    first, labels, last = answer.stdout.splitlines()
+    assert labels.startswith("10 of them have a label in")
     assert first == "10 of 90 rows are asked about."
     assert f"Next: lpfuse teach {stored / 'table.lpfuse'} answers.csv" in last
 

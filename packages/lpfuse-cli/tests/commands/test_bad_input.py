@@ -151,7 +151,7 @@ def test_what_cannot_be_fitted(folder, arguments, told):
         ("empty.lpfuse", "empty.lpfuse is damaged, or was not written by lpfuse"),
         ("torn.lpfuse", "torn.lpfuse is damaged, or was not written by lpfuse"),
         ("flipped.lpfuse", "flipped.lpfuse is damaged"),
-        ("good.csv", "good.csv is damaged, or was not written by lpfuse"),
+        ("good.csv", "good.csv is a table, not a model. Name the model first"),
     ],
 )
 def test_models_that_are_none(folder, name, told):

@@ -61,7 +61,7 @@ PACKED += [(command, gzip.compress) for command in ("fit", "fuse", "ask", "teach
 
 @pytest.mark.parametrize(("command", "pack"), PACKED)
 def test_packed_tables_are_never_unpacked(tmp_path, model, command, pack):
-    path, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    path, out = tmp_path / "rows.csv", tmp_path / f"out.{'html' if command == 'ask' else 'csv'}"
     path.write_bytes(pack(b"bar,flow,kind\n" + b"1,2,a\n" * 100_000))
     first = [command, path] if command in ("fit", "fuse") else [command, model, path]
     answer = run(*first, "-o", out)

@@ -238,8 +238,7 @@ def _answers_in(path: str | Path, table: polars.DataFrame, numbers: Host) -> Ans
     names = {column: str(_unescape(column)) for column in rows.columns}
     if twice := [meant for meant, count in Counter(names.values()).items() if count > 1]:
         raise ValueError(
-            f"{name}: two columns are called {quote(twice[0])}. Rename one of them, or export the "
-            "answers again."
+            f"{name}: two columns are called {quote(twice[0])}. Export the answers again."
         )
     rows = rows.with_columns(texts).rename(names)
     return Answers(
