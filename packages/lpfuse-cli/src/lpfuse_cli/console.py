@@ -1090,9 +1090,7 @@ def _area(areas: dict[str, float | None], name: str) -> list[str]:
 
 
 @contextmanager
-def remarks(
-    quiet: bool, reword: Callable[[str], str] = str, but: str = ""
-) -> Iterator[list[str]]:
+def remarks(quiet: bool, reword: Callable[[str], str] = str, but: str = "") -> Iterator[list[str]]:
     """Warnings as sentences: on stderr, each once whatever its figures, and in a list.
 
     Parameters
