@@ -202,7 +202,8 @@ def learnt(data: CurveData, counts: Sequence[int]) -> Iterator[tuple[int, str, S
     for k, name, fitted in _by_themselves(data, counts):
         yield k, name, _whole(fitted)
     for k in (k for k in counts if k <= len(data.known)):
-        ours = FusedDetector(random_state=data.seed).fit(data.rows(k), data.labels(k))
+        y = data.labels(k)
+        ours = FusedDetector(random_state=data.seed).fit(data.rows(k), 1 if y is None else y)
         yield k, OURS, _whole(ours)
         for name, control in CONTROLS.items():
             if k or name != OUR_STACKER:

@@ -136,8 +136,8 @@ class Training(NamedTuple):
 
     @property
     def y(self) -> NDArray[np.int_] | None:
-        """As detectors of lpfuse take it: None without labels; 0 where nobody vouches for a row."""
-        if not len(self.anomalies):
+        """As detectors of lpfuse take it: 0 where nobody vouches for a row, None if for none."""
+        if not len(self.anomalies) and not self.vouched:
             return None
         return np.repeat([int(self.vouched), -1], [len(self.rows), len(self.anomalies)])
 
