@@ -435,11 +435,11 @@ BAD_DATA = {
     "complex": (FOUR + 1j, "Complex data not supported"),
     "no rows": (np.empty((0, 2)), "0 sample"),
     "no columns": (np.empty((4, 0)), "0 feature"),
-    "one dimension": (np.ones(4), "Expected 2D array"),
+    "one dimension": (np.ones(4), "Expected a 2D array"),
     "three dimensions": (np.ones((4, 2, 2)), "dim 3"),
     "sparse": (sparse.csr_matrix(FOUR), "Sparse data was passed"),
     "sparse array": (sparse.csc_array(FOUR), "toarray()"),
-    "nothing": (None, "Expected 2D array"),
+    "nothing": (None, "Expected a 2D array"),
 }
 BAD_ARGUMENTS = {  # of SVDD; sample weights of all that take them
     "0/1 labels": ({"y": [0, 1, 1, 0]}, "{0: 1, 1: -1}"),

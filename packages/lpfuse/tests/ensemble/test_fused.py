@@ -836,7 +836,7 @@ def test_rows_that_cannot_be():
     refused("could not convert string to float|cannot be read as numbers", [["a"], ["b"]])
     refused("Found array with 0 sample", np.empty((0, 4)))
     refused(r"Features need at least one row and one column, got \(0, 4\)", frame[:0])
-    refused("Expected 2D array", NORMAL[0])
+    refused("Expected a 2D array", NORMAL[0])
     refused("at least 2 rows that are not anomalies, got cv=5 and n_samples=1", X[:1])
     refused("all input features have string names", frame.rename(columns={"width": 1}),
             error=TypeError)  # fmt: skip

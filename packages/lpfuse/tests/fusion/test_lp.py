@@ -290,7 +290,7 @@ BAD_DATA = {
     ),
     "no rows": ({"S": np.empty((0, 2)), "y": []}, "0 sample"),
     "no columns": ({"S": np.empty((4, 0))}, "0 feature"),
-    "one dimension": ({"S": np.ones(4)}, "Expected 2D array"),
+    "one dimension": ({"S": np.ones(4)}, "Expected a 2D array"),
     "text": (
         {"S": pd.DataFrame({"svm": [1.0, 2.0, 3.0, 4.0], "id": ["a", "b", "c", "d"]})},
         "column 'id' cannot be read as numbers",
@@ -300,7 +300,7 @@ BAD_DATA = {
     "missing labels": ({"y": [1, np.nan, -1, 1]}, "and 1 missing"),
     "only anomalies": ({"y": [-1, -1, -1, -1]}, "pass -y"),
     "too few labels": ({"y": [1, 1, -1]}, "expected shape (4,), got (3,)"),
-    "labels in a column": ({"y": [[1], [1], [-1], [1]]}, "y.ravel()"),
+    "labels in a column": ({"y": [[1], [1], [-1], [1]]}, "np.ravel(y)"),
     "negative weights": ({"sample_weight": [1, -2, 1, 1]}, "got -2.0 in row 1"),
     "weights that are NaN": ({"sample_weight": [1, np.nan, 1, 1]}, "finite and not negative"),
     "no weight at all": ({"sample_weight": [0, 0, 0, 0]}, "zero in every row"),

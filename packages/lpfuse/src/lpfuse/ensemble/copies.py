@@ -82,7 +82,7 @@ def rows_without_copies(X: Table, labels: Host) -> Index | None:
     _, kept = np.unique(np.column_stack([number, labels])[labelled], axis=0, return_index=True)
     unlabelled = first[~recurs & ~np.isin(np.arange(len(first)), number[labelled])]
     rows = np.sort(np.concatenate([labelled[kept], unlabelled, often]))
-    if len(rows) < len(number):
+    if len(rows) < len(number) or recurs.any():
         _warn_of_copies(float(copied.mean()), count[recurs] / len(number))
     return rows
 

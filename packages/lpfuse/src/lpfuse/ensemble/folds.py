@@ -132,7 +132,7 @@ def prepare_rows(
     """
     how: dict[str, Any] = {"normal": normal, "anomaly": anomaly, "zero": unlabelled}
     found, single = None, None
-    if y is not None and np.ndim(y) == 0:  # one label for all rows
+    if np.isscalar(y):  # one label for all rows
         single, y = y, None
     if is_blocked(X):
         if chances is not None:
