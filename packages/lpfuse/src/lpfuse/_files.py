@@ -38,7 +38,7 @@ Class = TypeVar("Class", bound=type)
 # yet: `import lpfuse` imports none of them.
 REGISTERING_MODULES = (
     "adapters", "detectors", "ensemble", "frames", "fusion", "monitor", "multiclass", "optim",
-    "paper", "scaling", "selection", "views",
+    "paper", "scaling", "selection", "time", "views",
 )  # fmt: skip
 GROUP = "lpfuse.saved"  # entry points of other packages: modules that register classes
 

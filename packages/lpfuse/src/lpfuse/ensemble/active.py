@@ -369,9 +369,9 @@ def _with_answers(
     learn = np.concatenate([np.arange(end - stored.n_added), np.setdiff1d(set_aside, still), added])
     order = np.concatenate([learn, still])
     rows = replace(stored, values=values[order], n_added=len(added))
-    folds = None
+    folds, gap = None, None if result.windows is None else result.windows.length - 1
     if not isinstance(cv, str):
-        folds = _folds_again(aside, known[learn], check_random_state(random_state))
+        folds = _folds_again(aside, known[learn], check_random_state(random_state), gap)
     training = Training(
         rows.table(slice(len(learn))),
         known[learn],
@@ -379,18 +379,23 @@ def _with_answers(
         calibration_X=rows.table(slice(len(learn), None)) if len(still) else None,
         calibration_known=np.column_stack([known, chances])[still],
         chances=chances[learn],
+        gap=gap,
     )
     one_class, rounds = np.concatenate(scores)[learn], rounds[order].astype(np.intp)
     return Taught(training, one_class, rows, rounds, still - end)
 
 
-def _folds_again(calibration: CalibrationRows, known: Host, random: np.random.RandomState) -> Folds:
+def _folds_again(
+    calibration: CalibrationRows, known: Host, random: np.random.RandomState, gap: int | None
+) -> Folds:
     """Deal rows out to folds of the experts: the parts that calibrate, where there are any.
 
     What was learnt without these parts is kept. Known anomalies, and rows that came later, are
     dealt out to the parts.
     """
     parts = calibration.parts
+    if gap is not None:
+        return make_folds(FOLDS_OF_EXPERTS, known, None, None, random, in_time=True)
     if not parts or (known >= 0).sum() < 2:  # which is refused there
         return make_folds(FOLDS_OF_EXPERTS, known, None, None, random)
     of_row = np.full(len(known), -1)

@@ -5,6 +5,8 @@
 *calibrates* by its score from a fit that was made without it:
 
 * "split": some normal rows are set aside, and scored by the detector itself;
+* "forward": of rows in time order, those after the first third are scored by a fit to the first
+  third, as rows to come will be;
 * "cross": normal rows are dealt out to parts, and those of each part are scored by a fit of its
   own, from the first step to the last, without that part.
 
@@ -40,6 +42,8 @@ from lpfuse.threshold import (
     conformal_offset,
     contamination_offset,
 )
+from lpfuse.time.order import UNTOLD, RowOrder
+from lpfuse.time.windows import Windows
 
 # Below this share of the out-of-fold scores a tail is taken to be the other's, moved and stretched:
 # there are too few of them to tell its shape. Stretched by no more than MOST_STRETCH, by hand.
@@ -364,18 +368,18 @@ class CalibrationPart:
     features: Host | None = None
 
 
-@saved_as("UnseenRows", by=("cross", "split", "plain"))
+@saved_as("UnseenRows", by=("cross", "split", "plain", "forward"))
 @dataclass(frozen=True, eq=False)
 class CalibrationRows:
     """Raw scores of all rows that calibrate, whatever the scale and the weights.
 
     Attributes
     ----------
-    by : {"cross", "split", "plain"}
+    by : {"cross", "forward", "split", "plain"}
         Which rows these are: those hidden in `parts`, those set aside, or, with "plain", no rows
         but those that were learnt from, out of fold.
     parts : list of CalibrationPart
-        For "cross".
+        For "cross" and "forward".
     copied : ndarray of positions
         For "cross": training rows that have an equal among them.
     scores : ndarray of shape (m, R)
@@ -428,6 +432,10 @@ class CalibratedFit:
         What the strategy has to tell of its choice.
     preparation : TablePreparation or None
         How the columns of a data frame become features.
+    order : RowOrder
+        What is known of the order of the rows.
+    windows : Windows or None
+        How rows in time order become those that the detectors see.
     fitted : HeldOutScores or None
         What is said of the rows themselves, where this is not `held_out`: see
         `lpfuse.ensemble.learning.score_suspects`.
@@ -445,6 +453,8 @@ class CalibratedFit:
     search: Any = None
     preparation: TablePreparation | None = None
     fitted: HeldOutScores | None = None
+    order: RowOrder = UNTOLD
+    windows: Windows | None = None
 
     @property
     def of_own_rows(self) -> HeldOutScores:
@@ -520,7 +530,9 @@ def calibrated_scores(
         ones = np.ones(len(part.hidden))
         hidden = HeldOutScores.by(other.combination, part.scores, ones, part.features)
         own, scores = other.held_out, hidden.fused
-        mapped = map_quantiles(scores, own.fused[own.labels > 0], reference)
+        mapped = scores  # by a rehearsal: what it gave is what rows to come are held against
+        if calibration.by == "cross":
+            mapped = map_quantiles(scores, own.fused[own.labels > 0], reference)
         moved = hidden.moved(np.minimum(mapped, ceiling[part.hidden]) - scores)
         terms[part.hidden], weights[part.hidden] = moved.terms, moved.abs_weights
         calibrates[part.hidden] = True

@@ -509,7 +509,9 @@ class Strategy:
             n_anomalies = int((training.labels < 0).sum())
             usable = n_anomalies if can_learn and training.folds is not None else 0
             # A row that recurs is usual, but robust detectors would take it for a hidden group.
-            suspects = self.suspected_share(training.labels) > 0 and not rows_recur(training.X)
+            # Robust detectors see a slow change as the usual state: docs/adr/0050.
+            suspects = self.suspected_share(training.labels) > 0 and training.gap is None
+            suspects = suspects and not rows_recur(training.X)
             entries = default_detectors(n_rows, usable, suspects=suspects)
         members = make_members(entries, training.X, prefit=self.prefit, reserved=self.reserved)
         experts = [repr(member.name) for member in members if member.learns_from_anomalies]

@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._validation.params import Labels, check_chances, check_row_names, is_count, read_labels
-from lpfuse._validation.tables import check_table, is_frame, to_known_frame
+from lpfuse._validation.tables import check_table, column_names, is_frame, to_known_frame
 from lpfuse.ensemble.copies import without_copies
 from lpfuse.ensemble.rows import (
     Index,
@@ -34,7 +34,9 @@ from lpfuse.ensemble.rows import (
 )
 from lpfuse.ensemble.sampling import draw_from_blocks
 from lpfuse.frames import TablePreparation
-from lpfuse.frames.preparation import prepare_frame
+from lpfuse.frames.preparation import prepare_frame, take_time
+from lpfuse.time.order import REMEDY, UNTOLD, RowOrder, look_at_order, read_times, refuse_steps_back
+from lpfuse.time.windows import Windows
 
 NO_FOLD = -1  # the fold of a row that is never scored out of fold
 MOST_CLUSTERS = 5  # kinds that clustering tells apart at most; chosen by hand
@@ -49,6 +51,12 @@ FEWEST_ROWS = 10
 # it sets a fifth of these aside: four hundred rows, or a hundred groups, set a threshold well
 # enough, and most of the default detectors learn from no more than 2,000 rows.
 SPLIT_FROM, SPLIT_GROUPS_FROM = 2_000, 500
+# Of rows in time order, the share that the rehearsal learns from: of 1/3, 1/2 and 2/3 that which
+# kept the rate on most of 40 streams (docs/adr/0050).
+REHEARSED = 1 / 3
+# Of rows in time order, blocks of consecutive rows in a fold: of 1, 2 and 4 that which kept the
+# rate on most of 40 streams, where gaps between blocks lost AUC (docs/adr/0050).
+BLOCKS = 4
 
 
 def labels_for_weights(labels: Host) -> Host:
@@ -91,6 +99,10 @@ class Rows(NamedTuple):
         How the columns of a data frame became those of `X`.
     hashes : ndarray or None
         A number for each row that was given, equal for equal ones; None of words.
+    order : RowOrder
+        What is known of the order of the rows.
+    windows : Windows or None
+        How rows in time order became those of `X`.
     """
 
     X: Table
@@ -102,6 +114,8 @@ class Rows(NamedTuple):
     given: Any = None
     preparation: TablePreparation | None = None
     hashes: Host | None = None
+    order: RowOrder = UNTOLD
+    windows: Windows | None = None
 
 
 def prepare_rows(
@@ -115,6 +129,8 @@ def prepare_rows(
     normal: Any,
     anomaly: Any,
     columns: Any,
+    time: Any,
+    order: str | None,
     subsample: int,
     keep_copies: bool,
     random: np.random.RandomState,
@@ -123,7 +139,7 @@ def prepare_rows(
 
     Parameters
     ----------
-    X, y, groups, kind, chances, unlabelled, normal, anomaly, columns, subsample
+    X, y, groups, kind, chances, unlabelled, normal, anomaly, columns, time, order, subsample
         As in :meth:`lpfuse.FusedDetector.fit`.
     keep_copies : bool
         Whether rows that are copies of others are learnt from as well.
@@ -134,6 +150,10 @@ def prepare_rows(
     found, single = None, None
     if np.isscalar(y):  # one label for all rows
         single, y = y, None
+    order = "time" if time is not None else order
+    if order == "time":
+        _check_for_time(X, groups, kind, chances)
+    X, time = take_time(X, time)
     if is_blocked(X):
         if chances is not None:
             raise ValueError(
@@ -153,6 +173,19 @@ def prepare_rows(
     table = check_table(features)
     if isinstance(table, np.ndarray) and preparation is None and groups is None:
         warn_of_growing_columns(table)
+    names = column_names(table) if preparation is None else preparation.feature_names
+    known, windows = RowOrder(order), None
+    if groups is None:
+        known = look_at_order(order, as_numbers(table), names)
+    if known.because:
+        because = known.because[0].upper() + known.because[1:]
+        warnings.warn(f"{because}: no rate of false alarms is promised. {REMEDY}", stacklevel=3)
+    if known.is_time:
+        if time is not None:
+            time = read_times(time, len(table))
+            refuse_steps_back(time)
+        windows = Windows()
+        table = windows.learn(np.asarray(table, dtype=np.float64), time)
     n, numbers = table.shape[0], as_numbers(table)
     hashes = None if numbers is None else hash_rows(numbers)
     if single is not None:
@@ -168,12 +201,29 @@ def prepare_rows(
         warn_of_label_columns(given, labels if isinstance(y, Labels) else y, preparation)
     asked = None if chances is None else check_chances(chances, n)
     groups = check_row_names(groups, n, "groups")
-    if groups is None and kind is None and not keep_copies:
+    if groups is None and kind is None and windows is None and not keep_copies:
         table, labels, asked = without_copies(table, labels, asked)
-    names = None if preparation is None else preparation.feature_names
+    if windows is not None and names is not None:
+        names = windows.names_of(names)
+    elif preparation is None:
+        names = None
     table = blank_implausible(table, labels, names)
     words = None if found is None else found.words
-    return Rows(table, labels, groups, kind, asked, words, X, preparation, hashes)
+    return Rows(
+        table, labels, groups, kind, asked, words, X, preparation, hashes, known, windows
+    )  # fmt: skip
+
+
+def _check_for_time(X: Any, groups: Any, kind: Any, chances: Any) -> None:
+    """Refuse what does not go with rows in time order."""
+    others = {"groups": groups, "kind": kind, "chances": chances}
+    for name, value in others.items():
+        if value is not None:
+            raise ValueError(f"Pass time (or order) or {name}, not both: time deals the rows out.")
+    if is_blocked(X):
+        raise TypeError(
+            "Rows in time order are fitted in memory, got rows of Dask. Pass X.compute()."
+        )
 
 
 @dataclass(frozen=True)
@@ -244,6 +294,9 @@ class Training:
         With which labelled rows were asked about; NaN, or None, for labels from elsewhere.
     is_part : bool
         Whether these are some of the rows: what was checked with all of them is not checked again.
+    gap : int or None
+        Of rows in time order, how many share cells of their windows with the row before; None: rows
+        have no order.
     """
 
     X: Table
@@ -257,6 +310,7 @@ class Training:
     calibration_known: Host | None = None
     chances: Host | None = None
     is_part: bool = False
+    gap: int | None = None
 
     @cached_property
     def one_scale(self) -> bool:
@@ -265,7 +319,9 @@ class Training:
         Scores of equal rows have few values. Where a quartile lies between two of these, a fifth of
         the rows less moves it from one to the other, and the scale with it.
         """
-        return self.calibration_X is None and len(duplicated_rows(self.X)) > 0
+        if self.gap is not None or self.calibration_X is not None:
+            return False
+        return len(duplicated_rows(self.X)) > 0
 
     @property
     def weight_labels(self) -> Host:
@@ -303,6 +359,7 @@ def make_folds(
     groups: NDArray[Any] | None,
     kinds: NDArray[np.intp] | None,
     random: np.random.RandomState,
+    in_time: bool = False,
 ) -> Folds:
     """Return the folds that `cv` stands for.
 
@@ -318,6 +375,8 @@ def make_folds(
         Anomalies of one kind stay in one fold: it is scored by experts that never saw that kind.
     random : RandomState
         Deals the rows out.
+    in_time : bool, default=False
+        Whether rows are in time order: folds are blocks of consecutive rows.
 
     Examples
     --------
@@ -339,6 +398,9 @@ def make_folds(
             f"Out-of-fold scores need cv >= 2 and at least 2 rows that are not anomalies, got "
             f"cv={cv} and n_samples={int((labels >= 0).sum())}. Bring more rows."
         )
+    if in_time:  # consecutive rows are alike: blocks of them are dealt out in turn
+        block = np.arange(len(labels)) * BLOCKS * most // len(labels)
+        return Folds.by_number(block % most)
     if groups is not None:
         return Folds.by_number(folds_of_groups(most, labels, groups, random))
     dealt = np.empty(len(labels), dtype=np.intp)
@@ -376,10 +438,10 @@ def plan_folds(rows: Rows, cv: Any, calibration: str, random: np.random.RandomSt
         Deals the rows out.
     """
     table, labels, groups, kind, chances, *_ = rows
-    n = len(labels)
+    n, gap = len(labels), None if rows.windows is None else rows.windows.length - 1
     kind = kind if isinstance(kind, str) else check_row_names(kind, n, "kind")
     aside = np.zeros(n, dtype=bool)
-    if uses_split_calibration(calibration, labels, groups, cv):
+    if gap is None and uses_split_calibration(calibration, labels, groups, cv):
         aside = choose_calibration_rows(labels_for_weights(labels), groups, random)
     if kind is not None and groups is not None:
         raise ValueError(
@@ -392,7 +454,7 @@ def plan_folds(rows: Rows, cv: Any, calibration: str, random: np.random.RandomSt
     kinds = None if kind is None else number_kinds(kind, X, y, random)
     folds, for_threshold, known = None, None, None
     if not isinstance(cv, str):
-        folds = make_folds(cv, y, groups, kinds, random)
+        folds = make_folds(cv, y, groups, kinds, random, gap is not None)
     elif kinds is not None:
         raise ValueError(
             f"kind hides a kind of anomalies at a time, which takes folds; got cv={cv!r}."
@@ -404,7 +466,7 @@ def plan_folds(rows: Rows, cv: Any, calibration: str, random: np.random.RandomSt
         known = np.column_stack([labels, asked])[normal]
     return Training(
         X, y, folds, groups, kinds, calibration_X=for_threshold, calibration_known=known,
-        chances=None if chances is None else chances[learn],
+        chances=None if chances is None else chances[learn], gap=gap,
     )  # fmt: skip
 
 
@@ -619,6 +681,10 @@ def calibration_parts(
     normal = training.weight_labels > 0
     if normal.sum() < FEWEST_ROWS:
         return []
+    if training.gap is not None:  # a rehearsal: learn from the first rows, judge those after them
+        end, every = int(REHEARSED * len(normal)), np.arange(len(normal))
+        hidden = every[(every >= end + training.gap) & normal]
+        return [(every[:end], hidden)] if normal[:end].sum() >= FEWEST_ROWS and len(hidden) else []
     if training.folds is not None and not is_count(cv):
         pairs = [(learn, score[normal[score]]) for learn, score in training.folds.pairs]
         if not has_experts:
@@ -663,8 +729,12 @@ def among(training: Training, rows: Index, cv: Any, random: np.random.RandomStat
     labels, folds = training.labels[rows], training.folds
     if folds is not None:
         anew = is_count(cv)
-        folds = make_folds(cv, labels, groups, kinds, random) if anew else folds.among(rows)
+        in_time = training.gap is not None
+        folds = (
+            make_folds(cv, labels, groups, kinds, random, in_time) if anew else folds.among(rows)
+        )
     return Training(
         _safe_indexing(training.X, rows, axis=0), labels, folds, groups, kinds,
         chances=None if training.chances is None else training.chances[rows], is_part=True,
+        gap=training.gap,
     )  # fmt: skip

@@ -56,12 +56,14 @@ from lpfuse.ensemble.rows import (
 )
 from lpfuse.ensemble.sampling import draw_from_blocks
 from lpfuse.ensemble.scoring import Verdicts
-from lpfuse.ensemble.summary import describe_learning
+from lpfuse.ensemble.summary import describe_learning, promise_of
 from lpfuse.frames.cells import OPEN, TableFormat
-from lpfuse.frames.preparation import TablePreparation, learn_ranges
+from lpfuse.frames.preparation import TablePreparation, learn_ranges, take_time
 from lpfuse.io import save
 from lpfuse.optim import Certificate
-from lpfuse.threshold import THRESHOLD_RULES, integrative_pvalues
+from lpfuse.threshold import THRESHOLD_RULES, CalibrationPromise, integrative_pvalues
+from lpfuse.time import Stream, Windows
+from lpfuse.time.order import RowOrder
 
 HELD_OUT = "fitted_labels_ and fitted_scores_ are by fits that did not see the row"
 SUBSAMPLE = 20_000  # rows that a Dask collection is cut to for training, by default
@@ -79,6 +81,7 @@ def _n_detectors(fused: FusedDetector) -> int:
     cv=("in-sample", "prefit"),
     threshold=THRESHOLD_RULES,
     calibration=("auto", "cross", "plain", "split"),
+    time_column_=ANY,
 )
 class FusedDetector(OutlierMixin, BaseEstimator):
     r"""Fuse several anomaly detectors into one, with a threshold that keeps a false-alarm rate.
@@ -226,6 +229,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         normal: Any = None,
         anomaly: Any = None,
         columns: Mapping[str, str] | TablePreparation | Literal["as-is"] | None = None,
+        time: Any = None,
+        order: Literal["time", "random"] | None = None,
         subsample: int = SUBSAMPLE,
         progress: bool | Progress = False,
     ) -> Self:
@@ -265,6 +270,15 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             "category", "date", "elapsed" (days since the first), or "id", "text" and "drop", which
             are left out; see :func:`lpfuse.frames.learn_preparation`. "as-is": the detectors take
             the frame itself, as those do that begin with a `ColumnTransformer`.
+        time : array-like of shape (n,) or str, optional
+            Times of the rows, which are in their order, or the column of a data frame that holds
+            them. Detectors then see windows of the last rows (`lpfuse.time.Windows`), folds are
+            contiguous, and `predict` and `pvalues` follow slow changes
+            (`lpfuse.time.AdaptiveLevel`).
+        order : {"time", "random"}, optional
+            "time": as with `time`, for rows at even intervals. "random": the order means nothing.
+            None: where consecutive rows resemble each other, a warning says that no rate can be
+            promised.
         subsample : int, default=20_000
             Rows that a Dask `X` is cut to: drawn evenly, but of known anomalies all are taken, up
             to half of this. Arrays in memory are used whole.
@@ -283,7 +297,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         rule, random = self._rule(), self._random()
         rows = prepare_rows(
             X, y, groups=groups, kind=kind, chances=chances, unlabelled=unlabelled,
-            normal=normal, anomaly=anomaly, columns=columns, random=random,
+            normal=normal, anomaly=anomaly, columns=columns, time=time, order=order, random=random,
             subsample=params.check_count("subsample", subsample),
             keep_copies=not params.is_count(self.cv) or self.calibration == "plain",
         )  # fmt: skip
@@ -314,9 +328,13 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             result = learning.score_suspects(result, training, members, self.n_jobs)
 
         if rows.preparation is not None:
-            learn_ranges(rows.preparation, rows.X[rows.labels >= 0])
-        record_columns(self, rows.given)
-        self.result_ = replace(result, preparation=rows.preparation)
+            d = len(rows.preparation.features)  # windows come after them
+            learn_ranges(rows.preparation, rows.X[rows.labels >= 0][:, :d])
+        record_columns(self, rows.given if rows.windows is None else take_time(rows.given, time)[0])
+        self.result_ = replace(
+            result, preparation=rows.preparation, order=rows.order, windows=rows.windows
+        )
+        self.time_column_ = time if isinstance(time, str) else None
         self.label_words_, self.fitted_rows_ = rows.label_words, rows.hashes
         self.fitted_directly_ = None
         if rows.hashes is not None and stored.values is not None:
@@ -324,7 +342,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             changed = ~np.isin(rows.hashes, hash_rows(stored.values))
             if changed.any():
                 scores = np.full(len(changed), np.nan)
-                scores[changed] = self._fused_scores(self._table(rows.given)[changed])
+                given = rows.X if rows.windows is not None else self._table(rows.given)
+                scores[changed] = self._fused_scores(given[changed])
                 self.fitted_directly_ = scores
         return self
 
@@ -438,15 +457,51 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             raise ValueError(f"{fusion!r} looks at the features of the rows: fit anew with it.")
         strategy = other._strategy(self.preparation_)
         result = learning.fuse_again(self.result_, strategy, other._rule())
-        other.result_ = replace(result, preparation=self.preparation_)
+        other.result_ = self._as_given(result)
         return other
 
     # ------------------------------------------------------------------------------------- scoring
 
-    def _table(self, X: Any) -> Table:
+    def _as_given(self, result: CalibratedFit) -> CalibratedFit:
+        """Keep what is known of the rows in a new result."""
+        before = self.result_
+        return replace(
+            result, preparation=before.preparation, order=before.order, windows=before.windows
+        )
+
+    def plain_rows(self, X: Any, time: Any = None) -> tuple[Host, Any]:
+        """Return the features of rows in time order without their windows, and their times.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (m, d)
+            Rows in their order.
+        time : array-like of shape (m,), optional
+            Their times; of a data frame, by default the column that `fit` took them from.
+        """
+        check_is_fitted(self)
+        if self.windows_ is None:
+            raise ValueError(
+                'The detector was fitted without time. Fit it with time= or order="time".'
+            )
+        column = self.time_column_
+        if time is None and column is not None and column in getattr(X, "columns", ()):
+            X, time = take_time(X, column)
+        made = self.preparation_
+        table = check_table(X, estimator=self) if made is None else made.table(X, self)
+        return np.asarray(table, dtype=np.float64), time
+
+    def _table(self, X: Any, time: Any = None) -> Table:
         """Return the rows as the detectors take them: features of a data frame, or a table."""
         check_is_fitted(self)
-        made, stored = self.preparation_, self.rows_
+        made, stored, windows = self.preparation_, self.rows_, self.windows_
+        if windows is not None or time is not None:
+            width = 0 if windows is None else len(windows.features) * windows.n_features_in_
+            if not hasattr(X, "columns") and np.shape(X)[1:] == (width,):
+                return check_table(X)  # with their windows
+            rows, time = self.plain_rows(X, time)
+            assert windows is not None
+            return windows.follow(rows, windows.seconds_of(time, len(rows)), windows.history_)[0]
         if getattr(X, "shape", (1,))[:1] == (0,):
             raise ValueError(params.FEATURES.too_small(f"{tuple(X.shape)}"))
         table = check_table(X, estimator=self) if made is None else made.table(X, self)
@@ -462,7 +517,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         if self.preparation_ is None:
             return scoring.raw_scores(self.result_, table, self.n_jobs)
         # Medians that were never measured would be the most usual row there is.
-        nothing = np.isnan(table).all(axis=1)
+        nothing = np.isnan(table[:, : len(self.preparation_.features)]).all(axis=1)
         if nothing.any() and not self.preparation_.scores:
             table = np.where(nothing[:, None], 0.0, table)
         # `lpfuse.frames.column_changes` names columns without a value.
@@ -519,52 +574,63 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         return self.combination_.contributions(*self._raw_scores(X))
 
     @lazily(dtype="float64")
-    def score_samples(self, X: Any) -> Host:
+    def score_samples(self, X: Any, time: Any = None) -> Host:
         """Return the fused score of each row, high = normal.
 
         Parameters
         ----------
         X : array-like, data frame, or Dask array or data frame, of shape (n, d)
             Rows.
+        time : array-like of shape (n,), optional
+            As in `pvalues`.
 
         Returns
         -------
         ndarray of shape (n,)
             Scores; NaN where no detector that has a weight could score the row.
         """
-        return self._fused_scores(self._table(X))
+        return self._fused_scores(self._table(X, time))
 
     @lazily(dtype="float64")
-    def decision_function(self, X: Any) -> Host:
+    def decision_function(self, X: Any, time: Any = None) -> Host:
         """Return ``score_samples(X) − offset_``: negative for anomalies.
 
         Parameters
         ----------
         X : array-like, data frame, or Dask array or data frame, of shape (n, d)
             Rows.
+        time : array-like of shape (n,), optional
+            As in `pvalues`.
 
         Returns
         -------
         ndarray of shape (n,)
             Signed distance to the threshold; where some detectors give no score, to that for the
-            others; NaN where none does: `predict` calls such a row an anomaly.
+            others; NaN where none does: `predict` calls such a row an anomaly. After a fit to rows
+            in time order, the p-value less the rate.
         """
+        if self.windows_ is not None or time is not None:
+            return self.verdicts(X, time).decision
         return self._decisions(self._table(X))
 
     @lazily(dtype="int64")
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: Any, time: Any = None) -> NDArray[np.int64]:
         """Return +1 for normal rows, −1 for anomalies.
 
         Parameters
         ----------
         X : array-like, data frame, or Dask array or data frame, of shape (n, d)
             Rows.
+        time : array-like of shape (n,), optional
+            As in `pvalues`.
 
         Returns
         -------
         ndarray of shape (n,)
             Integers +1 and −1.
         """
+        if self.windows_ is not None or time is not None:
+            return signs(self.decision_function(X, time))
         table = self._table(X)
         known = None if self.cv == "prefit" else self.rows_.values
         warn_of_training_rows(known, table, f"predict calls fewer of them anomalies. {HELD_OUT}")
@@ -590,7 +656,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             has the higher score; ties count half. A row without a score is below all others.
         """
         words = getattr(self, "label_words_", None)
-        if is_blocked(X):
+        if is_blocked(X) or self.windows_ is not None:
             return auc_of_decisions(self.decision_function(X), y, sample_weight, words)
         table = self._table(X)
         known = None if self.cv == "prefit" else self.rows_.values
@@ -598,21 +664,33 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         return auc_of_decisions(self._decisions(table), y, sample_weight, words)
 
     @lazily(dtype="float64")
-    def pvalues(self, X: Any) -> Host:
+    def pvalues(
+        self, X: Any, time: Any = None, *, level: Literal["adaptive", "fixed"] = "adaptive"
+    ) -> Host:
         """Return how unusual each row is among normal ones: small for anomalies.
 
         Parameters
         ----------
         X : array-like, data frame, or Dask array or data frame, of shape (n, d)
-            Rows.
+            Rows; after a fit to rows in time order, in their order.
+        time : array-like of shape (n,), optional
+            Times of rows in time order; without them they follow the training rows.
+        level : {"adaptive", "fixed"}, default="adaptive"
+            Of rows in time order: how unusual a row is among the last rows and the training rows
+            (`lpfuse.time.AdaptiveLevel`), or among the training rows alone. Other rows have a fixed
+            level.
 
         Returns
         -------
         ndarray of shape (n,)
             Conformal p-values, see :func:`lpfuse.threshold.conformal_pvalues`. Hand those of a
-            batch to :func:`lpfuse.threshold.control_false_discoveries`.
+            batch to :func:`lpfuse.threshold.control_false_discoveries`, unless rows are in time
+            order.
         """
-        raw, features = self._raw_scores(X)
+        params.check_choice("level", level, ("adaptive", "fixed"))
+        if level == "adaptive" and (time is not None or self.windows_ is not None):
+            return self.verdicts(X, time).pvalues
+        raw, features = self._score_table(self._table(X, time))
         return scoring.compare(
             self.result_, raw, self.result_.combination.score_samples(raw, features)
         )
@@ -665,13 +743,27 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             method,
         )
 
-    def verdicts(self, X: Any) -> Verdicts:
+    def follow(self) -> Stream:
+        """Return a stream that begins after the training rows, which are in time order.
+
+        Returns
+        -------
+        Stream
+            ``judge(X)`` gives the verdicts of the next rows.
+        """
+        return Stream(self)
+
+    def verdicts(self, X: Any, time: Any = None, *, stream: Stream | None = None) -> Verdicts:
         """Return score, decision, p-value, contributions and raw scores of each row.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n, d)
             Rows.
+        time : array-like of shape (n,), optional
+            As in `pvalues`.
+        stream : Stream, optional
+            What rows in time order continue; it moves on. None: they follow the training rows.
 
         Returns
         -------
@@ -698,13 +790,24 @@ class FusedDetector(OutlierMixin, BaseEstimator):
                 "verdicts are given of rows in memory. Of Dask rows, each of the other methods "
                 "gives a lazy array; dask.compute on several of them reads the rows once."
             )
-        raw, features = self._raw_scores(X)
+        check_is_fitted(self)
         result = self.result_
+        if time is not None or result.windows is not None:
+            stream = self.follow() if stream is None else stream
+            table = stream.features(X, time)
+        else:
+            table = self._table(X)
+        raw, features = self._score_table(table)
         terms = result.combination.contributions(raw, features)
         scores: Host = terms.sum(axis=1)
         contributions = terms if result.combination.is_additive else None
-        decision = scoring.decide(result, raw, scores, self._rule())
-        found = Verdicts(scores, decision, scoring.compare(result, raw, scores), contributions, raw)
+        if stream is None:
+            decision = scoring.decide(result, raw, scores, self._rule())
+            pvalues = scoring.compare(result, raw, scores)
+        else:
+            pvalues = stream.level.update(scores)
+            decision = pvalues - np.nextafter(stream.level.rate, 1)  # the rate itself: an alarm
+        found = Verdicts(scores, decision, pvalues, contributions, raw)
         return found.of_rows(X, result.pool.names)
 
     # ---------------------------------------------------------------------------------- explaining
@@ -772,11 +875,14 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         if is_blocked(X):
             raise TypeError("Rows in memory are explained, got rows of Dask. Pass X.compute().")
         table, random = self._table(X), check_random_state(random_state)
-        if self.preparation_ is None:
-            players = explain.find_players(groups, table, self)
+        windows, made = self.windows_, self.preparation_
+        rows = table if windows is None else table[:, : windows.n_features_in_]
+        if made is None:
+            players = explain.find_players(groups, rows, self)
         else:  # what counts are the columns of the frame
-            groups = players_of(groups, self.preparation_)
-            players = explain.find_players(groups, table, None)
+            players = explain.find_players(players_of(groups, made), rows, None)
+        if windows is not None:  # a column has its windows
+            players = players[0], np.tile(players[1], len(windows.features))
         scores = self._fused_scores(table)  # first: it warns of gaps
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             if background is not None and np.ndim(background) > 0:
@@ -936,7 +1042,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             self.result_, numbers, answers, asked, self._strategy(self.preparation_), self._rule(),
             cv=self.cv, n_jobs=self.n_jobs, random_state=self.random_state,
         )  # fmt: skip
-        self.result_ = replace(result, preparation=self.preparation_)
+        self.result_ = self._as_given(result)
         return self
 
     def audit_answers(self, *, confidence: float = 0.95) -> AnswerAudit:
@@ -1041,7 +1147,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         warn_of_training_rows(known, table, done, least=0.5)
         raw, features = self._score_table(table)
         result = active.recalibrate(self.result_, table, raw, features, rule, scale, random)
-        self.result_ = replace(result, preparation=self.preparation_)
+        self.result_ = self._as_given(result)
         return self
 
     # ---------------------------------------------------------- parameters of detectors by name
@@ -1251,6 +1357,22 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     def preparation_(self) -> TablePreparation | None:
         """How the columns of a data frame become features; None where rows were an array."""
         return self.result_.preparation
+
+    @property
+    def order_(self) -> RowOrder:
+        """What is known of the order of the training rows."""
+        return self.result_.order
+
+    @property
+    def windows_(self) -> Windows | None:
+        """How rows in time order become those that the detectors see; None without time."""
+        return self.result_.windows
+
+    @property
+    def calibration_promise_(self) -> CalibrationPromise:
+        """What is promised about false alarms; false, with the reason, where nothing is."""
+        check_is_fitted(self)
+        return promise_of(self)
 
     @property
     def offset_(self) -> float:

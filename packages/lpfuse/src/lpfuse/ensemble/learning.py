@@ -202,6 +202,8 @@ def score_calibration_rows(
             other, scores = _fit_without(part, members, fit, training, strategy, random)
         found.append(scores)
         others.append(other)
+    if training.gap is not None:
+        return CalibrationRows("forward", found), others
     copied = duplicated_rows(training.X)
     raw, features = _raw_scores(fit, _safe_indexing(training.X, copied, axis=0), n_jobs)
     return CalibrationRows("cross", found, copied, raw, features), others

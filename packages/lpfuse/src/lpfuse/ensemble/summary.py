@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil, log10
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,9 @@ import numpy as np
 from lpfuse._format import per_cent, quote
 from lpfuse._validation.params import counted, listed
 from lpfuse.metrics import auc_over_folds
+from lpfuse.threshold import CalibrationPromise, calibration_promise
 from lpfuse.threshold.offsets import requested_rate
+from lpfuse.time.level import BURST
 
 if TYPE_CHECKING:
     from lpfuse.ensemble.fused import FusedDetector
@@ -60,6 +63,22 @@ def outcome(fused: FusedDetector) -> dict[str, Any]:
         "origin": weights_origin(fused),
         "sentences": describe_learning(fused),
     }
+
+
+def promise_of(fused: FusedDetector) -> CalibrationPromise:
+    """Return what a fitted `FusedDetector` promises about false alarms."""
+    found, result = requested_rate(fused), fused.result_
+    n, rate, order = max(found["calibration_rows"], 1), found["asked"], result.order
+    promise = calibration_promise(
+        n, rate or fused.false_alarm_rate, found["confidence"],
+        out_of_fold=result.calibration.by != "split",
+    )  # fmt: skip
+    if rate is None:
+        return replace(promise, because="the threshold was set by labelled rows, not by a rate")
+    if order.is_time and result.calibration.by != "forward":
+        few = "no rehearsal was made: there are too few rows, or calibration is not 'auto'"
+        return replace(promise, because=few)
+    return replace(promise, because=order.because, burst=BURST if order.is_time else None)
 
 
 def rows_by_label(fused: FusedDetector) -> dict[str, int]:

@@ -938,6 +938,38 @@ def prepare_frame(X: Any, columns: Any) -> tuple[Any, TablePreparation | None]:
     return made.rows_of(table), made
 
 
+def take_time(X: Any, time: Any) -> tuple[Any, Any]:
+    """Take the column of times out of a data frame, and read it.
+
+    Parameters
+    ----------
+    X : array-like or data frame
+        The user's rows.
+    time : str, array-like or None
+        The name of the column; times themselves are returned as they are.
+
+    Returns
+    -------
+    X, time
+        The other columns, and the times in seconds.
+    """
+    if not isinstance(time, str):
+        return X, time
+    frame = to_known_frame(X)
+    if not is_frame(frame) or time not in frame.columns:
+        there = f" Its columns are {quoted(list(frame.columns))}." if is_frame(frame) else ""
+        raise ValueError(
+            f"time={quote(time)} names no column of X.{there} Pass the name of the column of "
+            "times of a data frame, or the times themselves, one a row."
+        )
+    rest = frame.drop(columns=[time]) if hasattr(frame, "iloc") else frame.drop(time)
+    column = as_polars(frame)[time]
+    order = order_of(column) if is_text(column) else None
+    if order is not None:
+        return rest, 86_400 * days_of(read_moments(column, order)[0])
+    return rest, column.to_numpy()
+
+
 def _all_numbers(frame: Any) -> bool:
     return all(getattr(kind, "kind", "O") in "biuf" for kind in frame.dtypes)
 

@@ -53,6 +53,11 @@ class CalibrationPromise:
         Calibration rows needed for the rate and confidence.
     lowest_rate : float
         The lowest rate that n rows can guarantee.
+    because : str
+        Why nothing is promised although there are enough rows; the promise is then false, as it is
+        where k is 0.
+    burst : int or None
+        Of rows in time order, judged by an adaptive level: how many alarms may come at once.
     """
 
     n: int
@@ -65,6 +70,11 @@ class CalibrationPromise:
     high: float
     needed: int
     lowest_rate: float
+    because: str = ""
+    burst: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.k > 0 and not self.because
 
     def sentence(self) -> str:
         """Return the guarantee as a sentence.
@@ -77,6 +87,14 @@ class CalibrationPromise:
 for 1.7 % or more.'
         """
         asked, sure = _percent(self.false_alarm_rate), ""
+        if self.because:
+            return f"No rate of false alarms is promised: {self.because}."
+        if self.burst is not None:
+            return (
+                f"Of any n consecutive rows, at most {asked} and {self.burst + 1} more are called "
+                f"anomalies, whatever the rows do; {asked} in the long run, where rows change no "
+                f"faster than in the {self.n} rows of the rehearsal."
+            )
         if self.confidence is not None:
             sure = f" with probability {self.confidence:g}"
         if self.k == 0:
@@ -560,7 +578,7 @@ def requested_rate(fused: Any) -> Figures:
     if found["asked"] is not None and np.isneginf(fused.offset_):
         too_few = _rows_needed(found["asked"], n, found["confidence"])
     found |= {"calibration_rows": n, "too_few": too_few, "long_run": None}
-    if found["asked"] is not None and too_few is None and n:
+    if found["asked"] is not None and too_few is None and n and not fused.order_.is_dependent:
         least, most = threshold_ranks(fused, found)
         ends = beta.ppf(TAIL, least, n + 1 - least), beta.ppf(1 - TAIL, most, n + 1 - most)
         found["long_run"] = [float(end) for end in ends]
