@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from lpfuse._arrays.operations import Host
 from lpfuse.fusion.lp import labelled_scores
-from lpfuse.fusion.search import Fitness
+from research.rivals.search import Fitness
 
 __all__ = ["SIMILARITIES", "FuzzyNeighbours", "GeneticSelection", "ScoreProduct"]
 

@@ -8,8 +8,8 @@ from scipy.spatial.distance import cdist
 
 from helpers.cases import cases
 from lpfuse.fusion.lp import labelled_scores
-from lpfuse.fusion.search import Fitness
 from research.rivals.related import SIMILARITIES, FuzzyNeighbours, GeneticSelection, ScoreProduct
+from research.rivals.search import Fitness
 
 RNG = np.random.default_rng(0)
 Y = np.where(np.arange(60) % 4 == 0, -1, 1)

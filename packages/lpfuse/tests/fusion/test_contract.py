@@ -10,7 +10,6 @@ from sklearn.exceptions import NotFittedError
 
 from lpfuse import FixedRule, FusedDetector, GMMDetector, KernelPCADetector, LpFusion
 from lpfuse.fusion.local import LocalLpFusion
-from lpfuse.fusion.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
 from lpfuse.fusion.templates import CosineSimilarity, DecisionTemplates
 
@@ -21,9 +20,6 @@ RIVALS = [
     BestSingle(),
     LinearSVMStacker(),
     LogisticStacker(),
-    GeneticWeights(population_size=8, generations=4, random_state=0),
-    SwarmWeights(population_size=8, iterations=4, random_state=0),
-    ExhaustiveWeights(steps=4),
     DecisionTemplates(),
     CosineSimilarity(),
     LocalLpFusion(random_state=0),

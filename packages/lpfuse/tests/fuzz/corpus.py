@@ -51,12 +51,9 @@ from lpfuse.fusion import (
     BestSingle,
     CosineSimilarity,
     DecisionTemplates,
-    ExhaustiveWeights,
-    GeneticWeights,
     LinearSVMStacker,
     LocalLpFusion,
     LogisticStacker,
-    SwarmWeights,
 )
 from lpfuse.io.reading import loadable_classes
 from lpfuse.monitor import DriftMonitor
@@ -84,12 +81,9 @@ FUSIONS = {
     "BestSingle": BestSingle(),
     "CosineSimilarity": CosineSimilarity(),
     "DecisionTemplates": DecisionTemplates(),
-    "ExhaustiveWeights": ExhaustiveWeights(3),
-    "GeneticWeights": GeneticWeights(6, 2, random_state=0),
     "LinearSVMStacker": LinearSVMStacker(),
     "LocalLpFusion": LocalLpFusion(),
     "LogisticStacker": LogisticStacker(),
-    "SwarmWeights": SwarmWeights(6, 2, random_state=0),
     "TailScaler": TailScaler(),
     "TwoSidedMinMax": TwoSidedMinMax(),
     "FilledGaps": FilledGaps(),

@@ -3,7 +3,6 @@
 from lpfuse.fusion.fixed import FixedRule
 from lpfuse.fusion.local import LocalLpFusion
 from lpfuse.fusion.lp import PAPER_GRID, LpFusion, lp_path
-from lpfuse.fusion.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
 from lpfuse.fusion.templates import CosineSimilarity, DecisionTemplates
 
@@ -12,13 +11,10 @@ __all__ = [
     "BestSingle",
     "CosineSimilarity",
     "DecisionTemplates",
-    "ExhaustiveWeights",
     "FixedRule",
-    "GeneticWeights",
     "LinearSVMStacker",
     "LocalLpFusion",
     "LogisticStacker",
     "LpFusion",
-    "SwarmWeights",
     "lp_path",
 ]
