@@ -27,8 +27,6 @@ from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import default_fusion
 from lpfuse.fusion import (
     BestSingle,
-    CosineSimilarity,
-    DecisionTemplates,
     FixedRule,
     LinearSVMStacker,
     LocalLpFusion,
@@ -41,6 +39,7 @@ from research.rivals.iterative import IterativeEnsemble
 from research.rivals.pools import bagged_one_class_svms, bootstraps, random_subspaces
 from research.rivals.related import SIMILARITIES, FuzzyNeighbours, GeneticSelection
 from research.rivals.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
+from research.rivals.templates import CosineSimilarity, DecisionTemplates
 
 Rival = Callable[..., Any]  # seed, settings
 Ensemble = Callable[..., Any]  # seed, columns, settings

@@ -25,12 +25,13 @@ FITTED = {"LpFusion", "TwoSidedMinMax"}
 # What files of users hold: a name may be added here, never changed. One whose class has left is
 # read over from then on (`FORMER_CLASSES`), or refused (`LEFT`), and never given to another class.
 LEFT = [
-    "DynamicEnsemble", "ExhaustiveWeights", "GeneticWeights", "IterativeEnsemble", "SwarmWeights",
+    "CosineSimilarity", "DecisionTemplates", "DynamicEnsemble", "ExhaustiveWeights",
+    "GeneticWeights", "IterativeEnsemble", "SwarmWeights",
 ]  # fmt: skip
 NAMES = {
     "Alternatives", "BestSingle", "Bet", "CalibratedFit", "Certificate", "ClassifierExpert",
     "ColumnForest", "Combination",
-    "CosineSimilarity", "DecisionTemplates", "Drift", "DriftMonitor",
+    "Drift", "DriftMonitor",
     "Evidence", "Expansion", "FeatureMap", "FilledGaps", "FixedRule",
     "FusedDetector", "FusedDetectorCV", "GMMDetector",
     "HeldOutScores", "HistogramDetector", "Indicators",

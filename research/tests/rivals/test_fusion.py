@@ -27,10 +27,12 @@ from research.rivals.fusion import (
 )
 from research.rivals.related import GeneticSelection
 from research.rivals.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
+from research.rivals.templates import CosineSimilarity, DecisionTemplates
 
 NORMALS, ANOMALIES = 120, 20
 RECONSTRUCTIONS = {
-    DynamicEnsemble, ExhaustiveWeights, GeneticSelection, GeneticWeights, SwarmWeights,
+    CosineSimilarity, DecisionTemplates, DynamicEnsemble, ExhaustiveWeights, GeneticSelection,
+    GeneticWeights, SwarmWeights,
 }  # fmt: skip
 
 

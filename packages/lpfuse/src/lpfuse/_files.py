@@ -50,9 +50,10 @@ ANY: Words = (str,)
 
 # Classes and attributes of earlier versions, which are ignored on loading. Names of classes are
 # never reused. Some attributes invalidate others: weights that were updated after the fit have no
-# certificate. Nor are the names of fusions that left the library reused (DynamicEnsemble,
-# ExhaustiveWeights, GeneticWeights, IterativeEnsemble, SwarmWeights): a model cannot score without
-# these, so files that name them are refused, as those of an unknown class are.
+# certificate. Nor are the names of fusions that left the library reused (CosineSimilarity,
+# DecisionTemplates, DynamicEnsemble, ExhaustiveWeights, GeneticWeights, IterativeEnsemble,
+# SwarmWeights): a model cannot score without these, so files that name them are refused, as those
+# of an unknown class are.
 FORMER_CLASSES = frozenset((
     "FollowedRows", "GradientLearner", "LabelledWindow", "OnlineWeights", "QuantileSketch",
     "RunningQuantiles", "SafeMixture",

@@ -11,7 +11,6 @@ from sklearn.exceptions import NotFittedError
 from lpfuse import FixedRule, FusedDetector, GMMDetector, KernelPCADetector, LpFusion
 from lpfuse.fusion.local import LocalLpFusion
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
-from lpfuse.fusion.templates import CosineSimilarity, DecisionTemplates
 
 RIVALS = [
     LpFusion(class_weight="balanced", nonnegative=True),
@@ -20,8 +19,6 @@ RIVALS = [
     BestSingle(),
     LinearSVMStacker(),
     LogisticStacker(),
-    DecisionTemplates(),
-    CosineSimilarity(),
     LocalLpFusion(random_state=0),
 ]
 rng = np.random.default_rng(0)

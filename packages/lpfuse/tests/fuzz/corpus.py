@@ -49,8 +49,6 @@ from lpfuse.adapters import ClassifierExpert, PyODDetector, ScoreColumn, ScoreFu
 from lpfuse.ensemble.fused import TableModel
 from lpfuse.fusion import (
     BestSingle,
-    CosineSimilarity,
-    DecisionTemplates,
     LinearSVMStacker,
     LocalLpFusion,
     LogisticStacker,
@@ -79,8 +77,6 @@ FUSIONS = {
     "LpFusion, least squares": LpFusion(loss="least_squares", class_weight="balanced"),
     "FixedRule": FixedRule(),
     "BestSingle": BestSingle(),
-    "CosineSimilarity": CosineSimilarity(),
-    "DecisionTemplates": DecisionTemplates(),
     "LinearSVMStacker": LinearSVMStacker(),
     "LocalLpFusion": LocalLpFusion(),
     "LogisticStacker": LogisticStacker(),

@@ -4,13 +4,10 @@ from lpfuse.fusion.fixed import FixedRule
 from lpfuse.fusion.local import LocalLpFusion
 from lpfuse.fusion.lp import PAPER_GRID, LpFusion, lp_path
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
-from lpfuse.fusion.templates import CosineSimilarity, DecisionTemplates
 
 __all__ = [
     "PAPER_GRID",
     "BestSingle",
-    "CosineSimilarity",
-    "DecisionTemplates",
     "FixedRule",
     "LinearSVMStacker",
     "LocalLpFusion",
