@@ -558,7 +558,7 @@ def test_unusable_labels_and_weights_are_refused(fusion, arguments, words):
 
 def test_without_pygad_the_file_of_requirements_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pygad", None)
-    with pytest.raises(ImportError, match="pip install -r research/requirements.txt"):
+    with pytest.raises(ImportError, match=re.escape("pip install -r research/requirements.txt")):
         clone(GENETIC).fit(np.ones((3, 1)))
     without = clone(SWARM).fit(np.random.default_rng(0).normal(size=(9, 2)))
     assert without.weights_.sum() == pytest.approx(1.0)
