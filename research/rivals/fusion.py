@@ -25,17 +25,10 @@ from lpfuse.detectors import (
 )
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import default_fusion
-from lpfuse.fusion import (
-    BestSingle,
-    FixedRule,
-    LinearSVMStacker,
-    LocalLpFusion,
-    LogisticStacker,
-    LpFusion,
-    fixed,
-)
+from lpfuse.fusion import BestSingle, FixedRule, LinearSVMStacker, LogisticStacker, LpFusion, fixed
 from research.rivals.dynamic import DynamicEnsemble
 from research.rivals.iterative import IterativeEnsemble
+from research.rivals.local import LocalLpFusion
 from research.rivals.pools import bagged_one_class_svms, bootstraps, random_subspaces
 from research.rivals.related import SIMILARITIES, FuzzyNeighbours, GeneticSelection
 from research.rivals.search import ExhaustiveWeights, GeneticWeights, SwarmWeights

@@ -18,7 +18,8 @@ from lpfuse._arrays.operations import Host, one_blas_thread
 from lpfuse._base import WeightedSum
 from lpfuse._validation.params import check_count, check_number
 from lpfuse._validation.tables import is_constant, record_columns
-from lpfuse.fusion.lp import WeightedScores, labelled_scores
+from lpfuse.fusion.lp import labelled_scores
+from research.rivals.by_class import WeightedScores, by_class
 
 __all__ = ["ExhaustiveWeights", "GeneticWeights", "SwarmWeights"]
 
@@ -182,7 +183,7 @@ class SearchedWeights(WeightedSum):
             The fitted estimator.
         """
         self._check_parameters()
-        classes = labelled_scores(S, y, sample_weight, warn=True).by_class()
+        classes = by_class(labelled_scores(S, y, sample_weight, warn=True))
         with one_blas_thread:  # small products, which then round alike on any number of cores
             fitness = Fitness(*classes)
             # A detector without spread cannot change the order of the rows, and every dimension of

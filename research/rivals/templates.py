@@ -11,7 +11,8 @@ from lpfuse._arrays.operations import Array, Host, beside, to_host
 from lpfuse._base import Scorer
 from lpfuse._validation.params import check_number
 from lpfuse._validation.tables import check_scores, record_columns
-from lpfuse.fusion.lp import labelled_scores, lower_quantile
+from lpfuse.fusion.lp import labelled_scores
+from research.rivals.by_class import by_class, lower_quantile
 
 
 class _TemplateFusion(Scorer):
@@ -41,7 +42,7 @@ class _TemplateFusion(Scorer):
             The fitted estimator.
         """
         rate = check_number("false_alarm_rate", self.false_alarm_rate, at_least=0, at_most=1)
-        normal, anomalies = labelled_scores(S, y, sample_weight).by_class()
+        normal, anomalies = by_class(labelled_scores(S, y, sample_weight))
         template = normal.mean
         if anomalies is None:
             similarity = self._similarity(normal.scores, template)

@@ -26,7 +26,7 @@ FITTED = {"LpFusion", "TwoSidedMinMax"}
 # read over from then on (`FORMER_CLASSES`), or refused (`LEFT`), and never given to another class.
 LEFT = [
     "CosineSimilarity", "DecisionTemplates", "DynamicEnsemble", "ExhaustiveWeights",
-    "GeneticWeights", "IterativeEnsemble", "SwarmWeights",
+    "GeneticWeights", "IterativeEnsemble", "LocalLpFusion", "SwarmWeights",
 ]  # fmt: skip
 NAMES = {
     "Alternatives", "BestSingle", "Bet", "CalibratedFit", "Certificate", "ClassifierExpert",
@@ -36,7 +36,7 @@ NAMES = {
     "FusedDetector", "FusedDetectorCV", "GMMDetector",
     "HeldOutScores", "HistogramDetector", "Indicators",
     "KNNDetector", "KeptRows", "Kernel", "KernelPCADetector",
-    "LOFDetector", "LinearSVMStacker", "LocalLpFusion", "LogisticStacker", "LpFusion", "LpPath",
+    "LOFDetector", "LinearSVMStacker", "LogisticStacker", "LpFusion", "LpPath",
     "MeanOfFits", "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP",
     "OnlineDiscoveries", "OutOfFoldScores", "PaperPipeline", "Pool",
     "PyODDetector", "ReferenceBins", "RobustCovarianceDetector", "SVDD",

@@ -25,6 +25,7 @@ from research.rivals.fusion import (
     at_hand,
     is_at_hand,
 )
+from research.rivals.local import LocalLpFusion
 from research.rivals.related import GeneticSelection
 from research.rivals.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
 from research.rivals.templates import CosineSimilarity, DecisionTemplates
@@ -32,7 +33,7 @@ from research.rivals.templates import CosineSimilarity, DecisionTemplates
 NORMALS, ANOMALIES = 120, 20
 RECONSTRUCTIONS = {
     CosineSimilarity, DecisionTemplates, DynamicEnsemble, ExhaustiveWeights, GeneticSelection,
-    GeneticWeights, SwarmWeights,
+    GeneticWeights, LocalLpFusion, SwarmWeights,
 }  # fmt: skip
 
 

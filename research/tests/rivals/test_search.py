@@ -23,6 +23,7 @@ from helpers.pairwise import each_value
 from lpfuse import FusedDetector
 from lpfuse.fusion.lp import labelled_scores
 from research.rivals import search
+from research.rivals.by_class import by_class
 from research.rivals.search import (
     ExhaustiveWeights,
     Fitness,
@@ -128,7 +129,7 @@ def naive_fitness(S, y, w):
 
 
 def fitness_of(S, y=None, sample_weight=None):
-    return Fitness(*labelled_scores(S, y, sample_weight).by_class())
+    return Fitness(*by_class(labelled_scores(S, y, sample_weight)))
 
 
 @PURE

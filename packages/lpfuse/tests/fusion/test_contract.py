@@ -8,8 +8,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from helpers.pools import Nearby
 from lpfuse import FixedRule, FusedDetector, GMMDetector, KernelPCADetector, LpFusion
-from lpfuse.fusion.local import LocalLpFusion
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
 
 RIVALS = [
@@ -19,7 +19,6 @@ RIVALS = [
     BestSingle(),
     LinearSVMStacker(),
     LogisticStacker(),
-    LocalLpFusion(random_state=0),
 ]
 rng = np.random.default_rng(0)
 Y = np.repeat([1.0, -1.0], [120, 20])
@@ -128,7 +127,7 @@ def test_features_that_no_detector_reads_may_be_missing():
     X = rng.normal(size=(120, 3))
     X[::7, 2] = np.nan
     pool = [("kpca", KernelPCADetector(), [0, 1]), ("gmm", GMMDetector(), [0, 1])]
-    fused = quietly(FusedDetector(pool, fusion=LocalLpFusion(), random_state=0), X)
+    fused = quietly(FusedDetector(pool, fusion=Nearby(), random_state=0), X)
     assert np.isfinite(fused.score_samples(X)).all()
     at_mean = X.copy()
     at_mean[::7, 2] = np.nanmean(X[:, 2])

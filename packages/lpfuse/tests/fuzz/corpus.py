@@ -47,7 +47,7 @@ from lpfuse import (
 )
 from lpfuse.adapters import ClassifierExpert, PyODDetector, ScoreColumn, ScoreFunction
 from lpfuse.ensemble.fused import TableModel
-from lpfuse.fusion import BestSingle, LinearSVMStacker, LocalLpFusion, LogisticStacker
+from lpfuse.fusion import BestSingle, LinearSVMStacker, LogisticStacker
 from lpfuse.io.reading import loadable_classes
 from lpfuse.monitor import DriftMonitor
 from lpfuse.multiclass import OneClassEnsembleClassifier
@@ -73,7 +73,6 @@ FUSIONS = {
     "FixedRule": FixedRule(),
     "BestSingle": BestSingle(),
     "LinearSVMStacker": LinearSVMStacker(),
-    "LocalLpFusion": LocalLpFusion(),
     "LogisticStacker": LogisticStacker(),
     "TailScaler": TailScaler(),
     "TwoSidedMinMax": TwoSidedMinMax(),

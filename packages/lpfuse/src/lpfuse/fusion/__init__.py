@@ -1,7 +1,6 @@
 """Ways to fuse scores: one interface, one file a family."""
 
 from lpfuse.fusion.fixed import FixedRule
-from lpfuse.fusion.local import LocalLpFusion
 from lpfuse.fusion.lp import PAPER_GRID, LpFusion, lp_path
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
 
@@ -10,7 +9,6 @@ __all__ = [
     "BestSingle",
     "FixedRule",
     "LinearSVMStacker",
-    "LocalLpFusion",
     "LogisticStacker",
     "LpFusion",
     "lp_path",
