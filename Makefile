@@ -168,6 +168,6 @@ $(DEV): $(CORE) $(PROJECTS) requirements-dev.txt research/requirements.txt docs/
 	@touch $@
 
 $(LAB): $(CORE) $(PROJECTS) research/requirements.txt | $(BUILT)
-	$(PIP) $(EDITABLE) --editable "packages/lpfuse[search,pyod]" --editable "packages/lpfuse-faces[cli]" \
+	$(PIP) $(EDITABLE) --editable "packages/lpfuse[pyod]" --editable "packages/lpfuse-faces[cli]" \
 		-r research/requirements.txt
 	@touch $@

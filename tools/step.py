@@ -28,9 +28,10 @@ WHERE = {
     "test-numpy": (
         "packages/lpfuse/tests/optim", "packages/lpfuse/src/lpfuse/optim",
         "packages/lpfuse/tests/fusion/test_contract.py",
-        "packages/lpfuse/tests/fusion/test_local.py", "packages/lpfuse/tests/fusion/test_lp.py",
-        "packages/lpfuse/tests/fusion/test_prior.py", "packages/lpfuse/tests/test_compiled.py",
+        "packages/lpfuse/tests/fusion/test_lp.py", "packages/lpfuse/tests/fusion/test_prior.py",
+        "packages/lpfuse/tests/test_compiled.py",
         "packages/lpfuse/tests/verification/test_verify.py", "research/tests/proofs",
+        "research/tests/rivals/test_local.py",
     ),
     "test-research": ("research",),
     "test-slow": ("packages", "research", "tests"),

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from lpfuse import FixedRule, LpFusion
-from lpfuse.fusion import BestSingle, DecisionTemplates, LogisticStacker, SwarmWeights
+from lpfuse.fusion import BestSingle, LogisticStacker
 
 rng = np.random.default_rng(0)
 
@@ -41,8 +41,6 @@ rivals = {
     "vote": FixedRule("vote"),
     "best single": BestSingle(),
     "logistic stacker": LogisticStacker(),
-    "swarm": SwarmWeights(random_state=0),
-    "templates": DecisionTemplates(),
 }
 
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse.ensemble.components import default_fusion
-from lpfuse.fusion import PAPER_GRID, ExhaustiveWeights, lp_path
-from lpfuse.fusion.search import MAX_CANDIDATES
+from lpfuse.fusion import PAPER_GRID, lp_path
 from lpfuse_faces.evaluation import (
     ChosenFusion,
     FittedMethod,
@@ -28,6 +27,7 @@ from lpfuse_faces.evaluation import (
 from research.common.protocol import area
 from research.paper.methods import PAPER_PRESET
 from research.rivals.fusion import NEEDS_LABELS, Rival, at_hand
+from research.rivals.search import MAX_CANDIDATES, ExhaustiveWeights
 
 RHOS = (1.0, 5.0, 10.0)
 SLOW = frozenset({"genetic", "swarm", "exhaustive", "dynamic", "local lp"})

@@ -27,6 +27,7 @@ OUR_NOTES = {
     "boosting alone": "boosted trees, likewise",
     "SVM alone": "a support vector machine, likewise",
 }
+INSTALL = "pip install -r research/requirements.txt"
 HINDSIGHT = "best of the six in hindsight"
 COMPARED = (0, 5, 20, 100)  # numbers of labels at which ours is tested against everyone
 DRAWN_UP_TO = 50  # labels; few sets have more
@@ -281,8 +282,8 @@ def _notes(areas: Areas) -> str:
     shown = areas.methods()
     notes = {name: note for name, note in {**OUR_NOTES, **NOTES}.items() if name in shown}
     for name in (name for name in (*RIVALS, *ENSEMBLES) if name not in shown):
-        package, extra = PACKAGES.get(name, ("", ""))
-        needs = f' It needs {package}: `pip install "lpfuse[{extra}]"`' if package else ""
+        package = PACKAGES.get(name)
+        needs = f" It needs {package}: `{INSTALL}`" if package else ""
         notes[name] = f"left out, for it was not measured in every split.{needs}"
     notes["… alone"] = "one detector of the pool; an expert is a classifier that learns from labels"
     notes[HINDSIGHT] = "of the six one-class detectors, picked on the test itself: no contender"

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from lpfuse._arrays.operations import Array, Host, beside, map_row_blocks
 from lpfuse._validation import tables
 from lpfuse._validation.params import check_choice, check_count, check_number
-from lpfuse.fusion.local import LocalFusion, LocatedScores, located_scores
+from research.rivals.local import LocalFusion, LocatedScores, located_scores
 
 # --------------------------------------------------------------------------------------------------
 # Artificial outliers and distances between the classes

@@ -25,24 +25,14 @@ from lpfuse.detectors import (
 )
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import default_fusion
-from lpfuse.fusion import (
-    BestSingle,
-    CosineSimilarity,
-    DecisionTemplates,
-    ExhaustiveWeights,
-    FixedRule,
-    GeneticWeights,
-    LinearSVMStacker,
-    LocalLpFusion,
-    LogisticStacker,
-    LpFusion,
-    SwarmWeights,
-    fixed,
-)
+from lpfuse.fusion import BestSingle, FixedRule, LinearSVMStacker, LogisticStacker, LpFusion, fixed
 from research.rivals.dynamic import DynamicEnsemble
 from research.rivals.iterative import IterativeEnsemble
+from research.rivals.local import LocalLpFusion
 from research.rivals.pools import bagged_one_class_svms, bootstraps, random_subspaces
 from research.rivals.related import SIMILARITIES, FuzzyNeighbours, GeneticSelection
+from research.rivals.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
+from research.rivals.templates import CosineSimilarity, DecisionTemplates
 
 Rival = Callable[..., Any]  # seed, settings
 Ensemble = Callable[..., Any]  # seed, columns, settings
@@ -89,11 +79,11 @@ RIVALS: Mapping[str, Rival] = MappingProxyType({
 
 IGNORES_LABELS = frozenset(RULES)  # the same with and without labelled anomalies
 NEEDS_LABELS = frozenset({"linear SVM", "logistic"})  # the sum rule without
-# Package, and the extra it is in.
+# Packages among research/requirements.txt that some need.
 PACKAGES = MappingProxyType({
-    "genetic": ("pygad", "search"),
-    "genetic selection": ("pygad", "search"),
-    "fuzzy neighbours": ("pygad", "search"),
+    "genetic": "pygad",
+    "genetic selection": "pygad",
+    "fuzzy neighbours": "pygad",
 })  # fmt: skip
 
 Settings = tuple[dict[str, Any], ...]
@@ -133,7 +123,7 @@ def at_hand() -> dict[str, Rival]:
 
 def is_at_hand(name: str) -> bool:
     """Whether the package that a rival or an ensemble needs is installed."""
-    return name not in PACKAGES or find_spec(PACKAGES[name][0]) is not None
+    return name not in PACKAGES or find_spec(PACKAGES[name]) is not None
 
 
 def _fused(detectors: Any, fusion: Any, seed: int) -> FusedDetector:

@@ -15,7 +15,8 @@ from sklearn.utils import check_random_state
 
 from lpfuse._arrays.operations import Host
 from lpfuse.fusion.lp import labelled_scores
-from lpfuse.fusion.search import Fitness
+from research.rivals.by_class import by_class
+from research.rivals.search import Fitness
 
 __all__ = ["SIMILARITIES", "FuzzyNeighbours", "GeneticSelection", "ScoreProduct"]
 
@@ -89,7 +90,7 @@ class GeneticSelection(BaseEstimator):
         """Search."""
         import pygad
 
-        fitness = Fitness(*labelled_scores(S, y, None).by_class())
+        fitness = Fitness(*by_class(labelled_scores(S, y, None)))
         generator = check_random_state(self.random_state)
 
         def fitness_of(_search: Any, candidates: Any, _indices: Any) -> Host:

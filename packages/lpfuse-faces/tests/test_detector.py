@@ -5,8 +5,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, clone
 from sklearn.exceptions import NotFittedError
 
 from helpers.cases import cases
+from helpers.pools import Nearby
 from lpfuse import FixedRule, GMMDetector, KernelPCADetector, LpFusion, TwoSidedMinMax, load
-from lpfuse.fusion import LocalLpFusion
 from lpfuse_faces._detector import VideoDetector
 from lpfuse_faces._features import VideoFeatures
 from lpfuse_faces._scoring import FRAMES_AT_A_TIME
@@ -297,7 +297,7 @@ def test_another_fusion_is_as_if_fitted_with_it():
 
 def test_a_fusion_that_looks_at_features_is_fitted_anew():
     videos, y = labelled()
-    fusion = LocalLpFusion(random_state=0)
+    fusion = Nearby()
     with pytest.raises(ValueError, match="fit anew"):
         detector().fit(videos, y).with_fusion(fusion)
     fitted = detector(fusion=fusion).fit(videos, y)

@@ -9,7 +9,6 @@ from sklearn.metrics import roc_auc_score
 
 from lpfuse import FixedRule
 from lpfuse.ensemble.components import Combination
-from lpfuse.fusion import DecisionTemplates
 from lpfuse_faces import _extractor as extractor_module
 from lpfuse_faces._detection.networks import FILES, read_cascade
 from lpfuse_faces._detector import VideoDetector
@@ -193,7 +192,7 @@ def test_too_few_genuine_videos():
 
 
 def test_a_fusion_that_is_no_sum(model):
-    other = model.with_fusion(DecisionTemplates())
+    other = model.with_fusion(FixedRule("product"))
     assert usual_contributions(other) is None
     explained = Explained(other.verdict(FORGED[0]), None)
     assert explained.learners == {}

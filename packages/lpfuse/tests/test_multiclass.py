@@ -9,9 +9,10 @@ from sklearn.preprocessing import StandardScaler
 
 from helpers.cases import cases
 from helpers.contract import assert_passes_checks
+from helpers.model_files import write_manifest
 from helpers.pools import Distance
-from lpfuse import FixedRule, FusedDetector, GMMDetector
-from lpfuse.multiclass import OneClassEnsembleClassifier, log_odds, output_code
+from lpfuse import FixedRule, FusedDetector, GMMDetector, load
+from lpfuse.multiclass import OneClassEnsembleClassifier, log_odds
 
 IDLE = (
     "ignore:Scores have no spread:UserWarning",
@@ -46,14 +47,13 @@ def test_scikit_learn_contract():
 @pytest.mark.slow
 @pytest.mark.filterwarnings(*IDLE)
 def test_scikit_learn_contract_of_variants():
-    assert_passes_checks(classifier(others="ignore", coupling="ecoc", code_size=1.0))
+    assert_passes_checks(classifier(others="ignore"))
 
 
-@pytest.mark.parametrize("coupling", ["argmax", "ecoc"])
 @pytest.mark.parametrize("others", ["anomalies", "ignore"])
-def test_classes_are_told_apart(others, coupling):
+def test_classes_are_told_apart(others):
     X, y = blobs()
-    fitted = classifier(others=others, coupling=coupling).fit(X, y)
+    fitted = classifier(others=others).fit(X, y)
     new, truth = blobs(seed=1)
     assert (fitted.predict(new) == truth).mean() > 0.97
 
@@ -91,26 +91,6 @@ def test_probabilities_are_normalised_one_against_rest_probabilities():
     np.testing.assert_allclose(fitted.predict_proba(X), each / each.sum(axis=1, keepdims=True))
     far = fitted.predict_proba([[1e6, 1e6]])
     assert far.sum() == pytest.approx(1)
-
-
-def test_templates_are_mean_profiles_and_the_nearest_wins():
-    X, y = blobs(classes=4)
-    fitted = classifier(detector=distances(random_state=5), coupling="ecoc").fit(X, y)
-    assert fitted.code_.shape == (8, 4)
-    profiles = np.column_stack(
-        [
-            1 / (1 + np.exp(-a * fused.held_out_.scores()[0] - b))
-            for fused, (a, b) in zip(fitted.detectors_, fitted.calibration_, strict=True)
-        ]
-    )
-    templates = [profiles[y == k].mean(axis=0) for k in range(4)]
-    np.testing.assert_allclose(fitted.templates_, templates)
-    new = blobs(classes=4, seed=1)[0][:10]
-    scores = np.column_stack([fused.score_samples(new) for fused in fitted.detectors_])
-    seen = 1 / (1 + np.exp(-fitted.calibration_[:, 0] * scores - fitted.calibration_[:, 1]))
-    expected = [[-np.linalg.norm(row - template) for template in templates] for row in seen]
-    np.testing.assert_allclose(fitted.decision_function(new), expected)
-    assert not hasattr(fitted, "predict_proba")
 
 
 @pytest.mark.parametrize("others", ["anomalies", "ignore"])
@@ -176,17 +156,15 @@ def test_a_class_between_others_is_no_reason_to_warn():
     X = np.r_[rng.normal(-8, 1, 40), rng.normal(8, 1, 40), rng.normal(0, 1, 40)][:, None]
     y = np.repeat([0, 1, 2], 40)
     alone = FusedDetector([("distance", Distance())], fusion=FixedRule("sum"), cv=2)
-    code = classifier(detector=alone, coupling="ecoc").fit(X, y)
-    assert (code.predict(X) == y).mean() > 0.9
+    assert (classifier(detector=alone).fit(X, y).predict(X) == y).mean() > 0.8
 
 
 def test_a_seed_repeats_the_fit_and_keeps_the_prototype():
     X, y = blobs(classes=4)
-    first, second = (classifier(coupling="ecoc").fit(X, y) for _ in range(2))
+    first, second = (classifier().fit(X, y) for _ in range(2))
     np.testing.assert_array_equal(first.decision_function(X), second.decision_function(X))
-    np.testing.assert_array_equal(first.code_, second.code_)
     assert not hasattr(first.detector, "pool_")
-    assert len({fused.random_state for fused in first.detectors_}) == 8
+    assert len({fused.random_state for fused in first.detectors_}) == 4
 
 
 def test_works_in_a_pipeline_under_cross_validation_with_named_columns():
@@ -199,16 +177,6 @@ def test_works_in_a_pipeline_under_cross_validation_with_named_columns():
     assert cross_val_score(pipeline, X, names, cv=folds).mean() > 0.9
     fitted = pipeline.fit(X, names)[-1]
     assert list(fitted.feature_names_in_) == list(X.columns)
-
-
-def test_the_code_holds_classes_and_distinct_unions():
-    code = output_code(5, 15, random_state=0)
-    assert code.shape == (15, 5)
-    np.testing.assert_array_equal(code[:5], np.eye(5, dtype=bool))
-    sizes = code[5:].sum(axis=1)
-    assert ((sizes > 1) & (sizes < 5)).all()
-    assert len(np.unique(code, axis=0)) == 15
-    assert [len(output_code(k, 100, 0)) for k in (1, 2, 3)] == [1, 2, 6]
 
 
 def test_log_odds_find_the_model_behind_the_scores():
@@ -228,12 +196,17 @@ def test_scores_that_mislead_count_for_nothing():
     assert log_odds(np.arange(4.0), np.ones(4, dtype=bool)) == (1.0, 0.0)
 
 
+def test_files_with_an_output_code_are_refused(tmp_path):
+    described = [{"object": ["OneClassEnsembleClassifier", {"coupling": "ecoc"}]}]
+    write_manifest(tmp_path / "former.lpfuse", described, {})
+    with pytest.raises(ValueError, match=r'is refused\. coupling="ecoc" is gone: fit and save'):
+        load(tmp_path / "former.lpfuse")
+
+
 @cases(
     ("parameters", "error", "words"),
     [
         ({"others": "both"}, ValueError, "others must be one of 'anomalies', 'ignore'"),
-        ({"coupling": "vote"}, ValueError, "coupling must be one of 'argmax', 'ecoc'"),
-        ({"code_size": 0.5}, ValueError, "code_size must be .* at least 1"),
         ({"false_alarm_rate": 0}, ValueError, "false_alarm_rate must be"),
         ({"unknown_label": 2}, ValueError, "not one of them; got 2 for the labels 0, 1, 2"),
         ({"unknown_label": "none"}, ValueError, "of the type of the labels.*got 'none'"),

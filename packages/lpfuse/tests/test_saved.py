@@ -24,21 +24,24 @@ FITTED = {"LpFusion", "TwoSidedMinMax"}
 
 # What files of users hold: a name may be added here, never changed. One whose class has left is
 # read over from then on (`FORMER_CLASSES`), or refused (`LEFT`), and never given to another class.
-LEFT = ["DynamicEnsemble", "IterativeEnsemble"]
+LEFT = [
+    "CosineSimilarity", "DecisionTemplates", "DynamicEnsemble", "ExhaustiveWeights",
+    "GeneticWeights", "IterativeEnsemble", "LocalLpFusion", "SwarmWeights",
+]  # fmt: skip
 NAMES = {
     "Alternatives", "BestSingle", "Bet", "CalibratedFit", "Certificate", "ClassifierExpert",
     "ColumnForest", "Combination",
-    "CosineSimilarity", "DecisionTemplates", "Drift", "DriftMonitor",
-    "Evidence", "ExhaustiveWeights", "Expansion", "FeatureMap", "FilledGaps", "FixedRule",
-    "FusedDetector", "FusedDetectorCV", "GMMDetector", "GeneticWeights",
+    "Drift", "DriftMonitor",
+    "Evidence", "Expansion", "FeatureMap", "FilledGaps", "FixedRule",
+    "FusedDetector", "FusedDetectorCV", "GMMDetector",
     "HeldOutScores", "HistogramDetector", "Indicators",
     "KNNDetector", "KeptRows", "Kernel", "KernelPCADetector",
-    "LOFDetector", "LinearSVMStacker", "LocalLpFusion", "LogisticStacker", "LpFusion", "LpPath",
+    "LOFDetector", "LinearSVMStacker", "LogisticStacker", "LpFusion", "LpPath",
     "MeanOfFits", "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP",
     "OnlineDiscoveries", "OutOfFoldScores", "PaperPipeline", "Pool",
     "PyODDetector", "ReferenceBins", "RobustCovarianceDetector", "SVDD",
     "ScoreColumn", "ScoreFunction", "SearchResult", "Similarities", "StreamHistory",
-    "SwarmWeights", "TableFormat", "TableModel", "TablePreparation", "TailScaler",
+    "TableFormat", "TableModel", "TablePreparation", "TailScaler",
     "TwoSidedMinMax", "UnseenPart", "UnseenRows",
     "WatchedStreams", "Waves",
 }  # fmt: skip

@@ -21,7 +21,7 @@ from lpfuse import (
     OneClassGP,
 )
 from lpfuse._base import Scorer
-from lpfuse.fusion import BestSingle, CosineSimilarity, DecisionTemplates, LogisticStacker
+from lpfuse.fusion import BestSingle, LogisticStacker
 
 RNG = np.random.default_rng(0)
 X = np.concatenate([RNG.normal(size=(60, 3)), RNG.normal(1.5, 1, size=(20, 3))])
@@ -85,11 +85,8 @@ def test_of_every_detector(detector):
 
 @cases(
     "fusion",
-    [
-        LpFusion(), FixedRule("sum"), FixedRule("max"), BestSingle(), LogisticStacker(),
-        DecisionTemplates(), CosineSimilarity(),
-    ],
-)  # fmt: skip
+    [LpFusion(), FixedRule("sum"), FixedRule("max"), BestSingle(), LogisticStacker()],
+)
 @pytest.mark.filterwarnings("ignore:The constraint .* is not active")
 def test_of_every_fusion(fusion):
     S = Y[:, None] * [1.0, 0.5, 0.1] + RNG.normal(size=(80, 3))

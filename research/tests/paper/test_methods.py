@@ -8,7 +8,7 @@ import pytest
 
 from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
 from lpfuse.ensemble.components import default_fusion
-from lpfuse.fusion import BestSingle, DecisionTemplates
+from lpfuse.fusion import BestSingle
 from lpfuse.metrics import best_g_mean
 from research.common.protocol import SETTINGS
 from research.paper import methods
@@ -189,7 +189,7 @@ def test_who_uses_features_is_given_them(training):
 
 def test_who_does_not_use_features_is_spared_them():
     training = small_training()
-    fitted = fusion(lambda seed: DecisionTemplates())(training)
+    fitted = fusion(lambda seed: BestSingle())(training)
     assert np.isfinite(fitted.score(PROBE)).all()
 
 

@@ -25,9 +25,16 @@ from research.rivals.fusion import (
     at_hand,
     is_at_hand,
 )
+from research.rivals.local import LocalLpFusion
 from research.rivals.related import GeneticSelection
+from research.rivals.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
+from research.rivals.templates import CosineSimilarity, DecisionTemplates
 
 NORMALS, ANOMALIES = 120, 20
+RECONSTRUCTIONS = {
+    CosineSimilarity, DecisionTemplates, DynamicEnsemble, ExhaustiveWeights, GeneticSelection,
+    GeneticWeights, LocalLpFusion, SwarmWeights,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +73,7 @@ def test_every_fusion_of_the_project_is_among_them():
     made = [make(0) for make in RIVALS.values()]
     named = [getattr(fusion, name) for name in fusion.__all__]
     classes = {each for each in named if isinstance(each, type)}
-    assert {type(each) for each in made} == classes | {DynamicEnsemble, GeneticSelection}
+    assert {type(each) for each in made} == classes | RECONSTRUCTIONS
     assert {each.rule for each in made if isinstance(each, fusion.FixedRule)} == set(RULES)
 
 

@@ -8,8 +8,9 @@ from scipy.spatial.distance import cdist
 
 from helpers.cases import cases
 from lpfuse.fusion.lp import labelled_scores
-from lpfuse.fusion.search import Fitness
+from research.rivals.by_class import by_class
 from research.rivals.related import SIMILARITIES, FuzzyNeighbours, GeneticSelection, ScoreProduct
+from research.rivals.search import Fitness
 
 RNG = np.random.default_rng(0)
 Y = np.where(np.arange(60) % 4 == 0, -1, 1)
@@ -20,7 +21,7 @@ S = Y[:, None] * [0.9, 0.5, 0.1, -0.2] + RNG.normal(0, 0.7, (60, 4))
 def test_the_selection_is_the_best_of_all_subsets(pure):
     pytest.importorskip("pygad", reason="pygad is not installed")
     rows, y = (S[Y > 0], None) if pure else (S, Y)
-    fitness = Fitness(*labelled_scores(rows, y, None).by_class())
+    fitness = Fitness(*by_class(labelled_scores(rows, y, None)))
     subsets = np.array([bits for bits in product((0.0, 1.0), repeat=4) if any(bits)])
     subsets /= subsets.sum(axis=1, keepdims=True)
     found = GeneticSelection(random_state=0).fit(rows, y)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
-from helpers.pools import Distance, Lowest, both, normal_rows
+from helpers.pools import Distance, Lowest, Nearby, both, normal_rows
 from helpers.reports import fitted, pool
 from lpfuse import FixedRule, FusedDetectorCV, LpFusion, TwoSidedMinMax
 from lpfuse.threshold import conformal_pvalues
@@ -247,18 +247,6 @@ def test_a_fusion_that_is_no_sum_has_scores_only(rows, fresh):
         assert found["strangest"][0]["contributions"] is None
         assert 0 <= found["fusion"]["auc"] <= 1
         assert not any("weight." in sentence for sentence in found["headline"])
-
-
-class Nearby(Lowest):
-    """A fusion that looks at the rows themselves."""
-
-    uses_features = True
-
-    def fit(self, S, y=None, X=None):
-        return super().fit(S)
-
-    def score_samples(self, S, X=None):
-        return S.mean(axis=1) + 0 * X[:, 0]
 
 
 def test_a_fusion_that_looks_at_features_needs_rows(rows, fresh):

@@ -50,17 +50,17 @@ ANY: Words = (str,)
 
 # Classes and attributes of earlier versions, which are ignored on loading. Names of classes are
 # never reused. Some attributes invalidate others: weights that were updated after the fit have no
-# certificate. Nor are the names DynamicEnsemble and IterativeEnsemble reused: a model cannot score
-# without these, so files that name them are refused, as those of an unknown class are.
+# certificate. Nor are the names of fusions that left the library reused (CosineSimilarity,
+# DecisionTemplates, DynamicEnsemble, ExhaustiveWeights, GeneticWeights, IterativeEnsemble,
+# LocalLpFusion, SwarmWeights): a model cannot score without these, so files that name them are
+# refused, as those of an unknown class are.
 FORMER_CLASSES = frozenset((
     "FollowedRows", "GradientLearner", "LabelledWindow", "OnlineWeights", "QuantileSketch",
     "RunningQuantiles", "SafeMixture",
 ))  # fmt: skip
 FORMER_ATTRIBUTES: dict[str, tuple[str, ...]] = {
-    "artificial_outliers": (),
     "extremes_": (),
     "following_": (),
-    "max_candidates": (),
     "max_values": (),
     "n_samples_seen_": (),
     "online_": ("certificate_",),

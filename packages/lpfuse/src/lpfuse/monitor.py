@@ -16,8 +16,7 @@ change, so that a change after a long calm stretch is found nearly as fast as an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -514,20 +513,6 @@ class Evidence:
         names = [*self.alternatives.names, RECENT]
         return names[law], int(self.since[stream, law])
 
-    def merge(self, other: Evidence) -> None:
-        """Average with the martingales of other rows."""
-        both = np.logaddexp(self.log_values, other.log_values) - np.log(2.0)
-        stakes = np.logaddexp(self.log_stakes, other.log_stakes) - np.log(2.0)
-        self.counts = self.counts + other.counts
-        self.recent = self.recent + other.recent
-        further = other.best > self.best
-        self.best = np.where(further, other.best, self.best)
-        self.since = np.where(further, other.since, self.since)
-        self.n_rows += other.n_rows
-        # After more rows less remains to be placed: the difference goes to the alternatives.
-        laws = both + np.log1p(-_not_placed(self.n_rows) * np.exp(-both))
-        self.log_stakes = stakes + (laws - _log_sum(stakes))[:, None]
-
 
 def _not_placed(row: int) -> float:
     """Return G, the share of the stakes for changes after a row."""
@@ -630,12 +615,9 @@ class StreamHistory:
     def with_blocks(self, blocks: Host, rows: NDArray[np.int64], gaps: Host) -> StreamHistory:
         """Append the counts of further blocks, of shape (blocks, J, B)."""
         scores = normal_scores(gaps)
-        return self.append(StreamHistory(rows, blocks @ scores, blocks @ scores**2))
-
-    def append(self, other: StreamHistory) -> StreamHistory:
-        """Append a history of later rows."""
-        names = ("rows", "sums", "squares")
-        held = [np.concatenate([getattr(self, name), getattr(other, name)]) for name in names]
+        pairs = [(self.rows, rows), (self.sums, blocks @ scores)]
+        pairs.append((self.squares, blocks @ scores**2))
+        held = [np.concatenate(pair) for pair in pairs]
         while len(held[0]) > REMEMBERED:  # merge neighbours, from the first on
             held = [_sum_pairs(each) for each in held]
         return StreamHistory(*held)
@@ -824,16 +806,6 @@ class WatchedStreams:
                 what, since = bet.leading(j)
                 declared = int(ends[np.argmax(over[:, j])])
                 found.append(Drift(bet.names[j], what, before + since, declared))
-        return found
-
-    def merge(self, other: WatchedStreams, level: float, n_rows: int) -> list[Drift]:
-        """Merge with the streams of other rows; return the changes declared by both."""
-        self.history = self.history.append(other.history)
-        found: list[Drift] = []
-        for bet, theirs in zip(self.bets, other.bets, strict=True):
-            bet.evidence.merge(theirs.evidence)
-            over = np.flatnonzero(bet.evidence.log_values >= bet.log_threshold(level)).tolist()
-            found += [Drift(bet.names[j], *bet.leading(j), n_rows) for j in over]
         return found
 
     @property
@@ -1145,21 +1117,15 @@ class DriftMonitor:
         DriftStatus
             Summary of all rows so far.
         """
-        with self._copied() as after:
-            after._add(counts)
-        return self.status_
-
-    @contextmanager
-    def _copied(self) -> Iterator[Self]:
-        """Yield a copy that replaces the state at the end, unless an error or a signal comes."""
-        after = copy(self)
+        after = copy(self)  # replaces the state at the end, unless an error or a signal comes
         with state_errors(self):
             after.drifts_ = list(self.drifts_)
             after.columns_ = self.columns_ and self.columns_.copy()
             after.scores_ = self.scores_ and self.scores_.copy()
-            yield after
-        _ = after.status_  # raises where the state is damaged
+            after._add(counts)
+        status = after.status_  # raises where the state is damaged
         vars(self).update(vars(after))
+        return status
 
     def _add(self, counts: StreamCounts) -> None:
         rows, start = counts.rows, self.n_rows_
@@ -1206,41 +1172,6 @@ class DriftMonitor:
         columns, scores = (0 if each is None else int(each.bins.gaps.sum()) - 1 for each in both)
         return columns, scores
 
-    def merge(self, other: DriftMonitor) -> Self:
-        """Merge with a monitor of other rows that has the same reference.
-
-        Parameters
-        ----------
-        other : DriftMonitor
-            Fitted in the same way, to the same detector.
-
-        Returns
-        -------
-        DriftMonitor
-            This one, with the rows of both.
-
-        Notes
-        -----
-        Evidence becomes the mean of both, for which the level holds if neither was acted on before.
-        That is weaker than `count` on the workers and `update_counts` in one place, which lose
-        nothing.
-        """
-        both = [(self.columns_, other.columns_), (self.scores_, other.scores_)]
-        if not all(_same_reference(one, two) for one, two in both):
-            raise ValueError(
-                "Only monitors with the same reference can be merged. Fit both to one detector "
-                "with held-out rows, or with the same reference."
-            )
-        n = self.n_rows_ + other.n_rows_
-        found = list(other.drifts_)
-        with self._copied() as after:
-            for one, two in ((after.columns_, other.columns_), (after.scores_, other.scores_)):
-                if one is not None and two is not None:
-                    found += one.merge(two, self.level, n)
-            after._declare(found)
-            after.n_rows_ = n
-        return self
-
     def _after_first_rows(self, scores: Host) -> Host:
         """Make the first scores the reference; return the remaining ones."""
         if self.scores_ is not None:  # counted by a copy without that reference
@@ -1276,10 +1207,3 @@ class DriftMonitor:
         if self.columns_ is None:
             return np.empty((n, 0))
         return numbers_at(table, self.positions_)
-
-
-def _same_reference(one: WatchedStreams | None, two: WatchedStreams | None) -> bool:
-    if one is None or two is None:
-        return one is two
-    same = one.names == two.names and one.bins.edges.shape == two.bins.edges.shape
-    return same and bool((one.bins.edges == two.bins.edges).all())

@@ -3,43 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from math import ceil
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
-from scipy.special import expit, log_expit, softmax
+from scipy.special import log_expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import _safe_indexing, assert_all_finite, check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lpfuse._arrays.operations import Host
 from lpfuse._files import ANY, saved_as
-from lpfuse._validation.params import check_choice, check_number, check_share, wrong_shape_message
+from lpfuse._validation.params import check_choice, check_share, wrong_shape_message
 from lpfuse._validation.tables import DirectionWarning, check_table, record_columns
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.defaults import seeded_copy
 from lpfuse.ensemble.rows import Table
+from lpfuse.io.safety import LoadError
 
 __all__ = ["OneClassEnsembleClassifier"]
 
-Code = NDArray[np.bool_]
 
-
-def _has_probabilities(classifier: Any) -> bool:
-    return classifier.coupling == "argmax"
-
-
-@saved_as(
-    "OneClassEnsembleClassifier",
-    others=("anomalies", "ignore"),
-    coupling=("argmax", "ecoc"),
-    unknown_label=ANY,
-)
+@saved_as("OneClassEnsembleClassifier", others=("anomalies", "ignore"), unknown_label=ANY)
 class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
     r"""A classifier made of one-class detectors: a `FusedDetector` for each class.
 
@@ -59,33 +46,22 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
     others : {"anomalies", "ignore"}, default="anomalies"
         Role of the rows of other classes: labelled anomalies for weights and experts, or unused.
         Calibration uses them in either case.
-    coupling : {"argmax", "ecoc"}, default="argmax"
-        "ecoc": an error-correcting output code, with further detectors for random unions of
-        classes (see `code_`). The class of the nearest *decision template* [2]_, the mean of the
-        probabilities that all detectors give to its rows, is predicted.
-    code_size : float, default=2.0
-        With "ecoc", the number of detectors divided by that of classes; 1: the classes only.
     unknown_label : label, default=None
         The prediction if every class has a p-value of at most `false_alarm_rate`; of the type of
         the labels, and not one of them. None: always predict a known class.
     false_alarm_rate : float in (0, 0.5], default=0.05
         Share of the rows of known classes that may be predicted as unknown.
     random_state : int, RandomState or None, default=None
-        Draws the code, and seeds detectors without a seed of their own.
+        Seeds detectors without a seed of their own.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
         The labels, sorted.
-    code_ : ndarray of shape (L, K)
-        For each detector, True for the classes that are normal to it; the first K rows are the
-        classes themselves.
     detectors_ : list of FusedDetector
-        The L fitted detectors.
-    calibration_ : ndarray of shape (L, 2)
+        The fitted detector of each class.
+    calibration_ : ndarray of shape (K, 2)
         ``α`` and ``β`` of each.
-    templates_ : ndarray of shape (K, L)
-        The decision templates.
     n_features_in_ : int
         Number of columns of `X`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -93,12 +69,13 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    **Calibration and coupling** were chosen by accuracy in 3-fold cross-validation on iris, wine,
+    **The calibration** was chosen by accuracy in 3-fold cross-validation on iris, wine,
     breast cancer and 600 digits, with three kernel and mixture learners: mean 0.942, and 0.954 with
     ``others="ignore"``. Scores standardised on held-out rows of the class came to 0.928 and 0.914,
-    p-values, which tie where no class fits well, to 0.920 and 0.923; "ecoc", at twice the fits, to
-    0.938 and 0.926. With the default detectors, whose experts learn from the other classes,
-    "anomalies" was better than "ignore": 0.978 against 0.969 on iris and wine.
+    p-values, which tie where no class fits well, to 0.920 and 0.923; an error-correcting output
+    code, at twice the fits, to 0.938 and 0.926. With the default detectors, whose experts learn
+    from the other classes, "anomalies" was better than "ignore": 0.978 against 0.969 on iris and
+    wine.
 
     **False alarms.** A row of class k is predicted as unknown only if its own class rejects it, so
     the rate holds if that of the detectors does, and is conservative in practice. A class needs
@@ -108,8 +85,6 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
     ----------
     .. [1] Krawczyk, Woźniak and Herrera (2015). On the usefulness of one-class classifier ensembles
        for decomposition of multi-class problems. Pattern Recognition 48(12), 3969–3982.
-    .. [2] Kuncheva, Bezdek and Duin (2001). Decision templates for multiple classifier fusion.
-       Pattern Recognition 34(2), 299–314.
 
     Examples
     --------
@@ -128,22 +103,18 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         detector: FusedDetector | None = None,
         *,
         others: Literal["anomalies", "ignore"] = "anomalies",
-        coupling: Literal["argmax", "ecoc"] = "argmax",
-        code_size: float = 2.0,
         unknown_label: Any = None,
         false_alarm_rate: float = 0.05,
         random_state: Any = None,
     ) -> None:
         self.detector = detector
         self.others = others
-        self.coupling = coupling
-        self.code_size = code_size
         self.unknown_label = unknown_label
         self.false_alarm_rate = false_alarm_rate
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit a detector for each class, and for each union of classes in the code.
+        """Fit a detector for each class.
 
         Parameters
         ----------
@@ -162,21 +133,14 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         table = check_table(X)
         classes, y = self._check_classes(y, table.shape[0])
         random = check_random_state(self.random_state)
-
-        size = ceil(self.code_size * len(classes)) if self.coupling == "ecoc" else len(classes)
-        code = output_code(len(classes), size, random)
-        detectors, calibration = [], np.empty((len(code), 2))
-        profiles = np.full((len(y), len(code)), np.nan)
-        for j, normal in enumerate(code):
+        detectors, calibration = [], []
+        for k in range(len(classes)):
             one = seeded_copy(prototype, random)
-            fused, scores, rows = self._fit_one_class(one, table, normal[y])
-            calibration[j] = log_odds(scores, normal[y[rows]])
-            profiles[rows, j] = expit(calibration[j, 0] * scores + calibration[j, 1])
+            fused, scores, rows = self._fit_one_class(one, table, y == k)
+            calibration.append(log_odds(scores, y[rows] == k))
             detectors.append(fused)
-
-        self.classes_, self.code_ = classes, code
-        self.detectors_, self.calibration_ = detectors, calibration
-        self.templates_ = np.array([np.nanmean(profiles[y == k], axis=0) for k in np.unique(y)])
+        self.classes_, self.detectors_ = classes, detectors
+        self.calibration_ = np.array(calibration)
         record_columns(self, X)
         return self
 
@@ -191,15 +155,13 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n, K), or (n,) for two classes
-            ``log P_k``; with "ecoc", minus the distances to the templates. For two classes, the
-            second minus the first.
+            ``log P_k``. For two classes, the second minus the first.
         """
         fits = self._class_scores(X)
         return fits[:, 1] - fits[:, 0] if len(self.classes_) == 2 else fits
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Host:
-        """Return probabilities of the known classes; not available with "ecoc".
+        """Return probabilities of the known classes.
 
         Parameters
         ----------
@@ -229,8 +191,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         table = check_table(X, estimator=self)
-        own = self.detectors_[: len(self.classes_)]
-        return np.column_stack([fused.pvalues(table) for fused in own])
+        return np.column_stack([fused.pvalues(table) for fused in self.detectors_])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row, or `unknown_label`.
@@ -253,18 +214,11 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         return np.append(self.classes_, self.unknown_label)[np.where(owned, best, -1)]
 
     def _class_scores(self, X: Any) -> Host:
-        """Return scores of the classes, of shape (n, K)."""
-        z = self._log_odds(X)
-        if self.coupling == "argmax":
-            return log_expit(z)
-        return -cdist(expit(z), self.templates_)
-
-    def _log_odds(self, X: Any) -> Host:
-        """Return calibrated scores of the detectors, of shape (n, L)."""
+        """Return ``log P_k`` of each row, of shape (n, K)."""
         check_is_fitted(self)
         table = check_table(X, estimator=self)
         scores = np.column_stack([fused.score_samples(table) for fused in self.detectors_])
-        return self.calibration_[:, 0] * scores + self.calibration_[:, 1]
+        return log_expit(self.calibration_[:, 0] * scores + self.calibration_[:, 1])
 
     def _fit_one_class(
         self, fused: FusedDetector, table: Table, own: NDArray[np.bool_]
@@ -275,9 +229,9 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
             with warnings.catch_warnings():  # a class may surround another
                 warnings.simplefilter("ignore", DirectionWarning)
                 fused.fit(table, np.where(own, 1, -1))
-            return fused, _held_out_scores(fused), rows
+            return fused, fused.held_out_.fused, rows
         fused.fit(_safe_indexing(table, np.flatnonzero(own), axis=0))
-        scores = _held_out_scores(fused)
+        scores = fused.held_out_.fused
         if len(strangers):
             scores = np.append(
                 scores, fused.score_samples(_safe_indexing(table, strangers, axis=0))
@@ -297,8 +251,6 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_choice("others", self.others, ("anomalies", "ignore"))
-        check_choice("coupling", self.coupling, ("argmax", "ecoc"))
-        check_number("code_size", self.code_size, at_least=1)
         check_share("false_alarm_rate", self.false_alarm_rate, of="the rows")
 
     def _check_classes(self, y: Any, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -330,16 +282,22 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
                 )
         return classes, numbers
 
+    # Attributes of files of earlier versions, which knew error-correcting output codes.
+    saved_formerly: ClassVar[frozenset[str]] = frozenset((
+        "code_", "code_size", "coupling", "templates_",
+    ))  # fmt: skip
+
+    @classmethod
+    def upgrade_saved(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the attributes of a file of an earlier version without those that are gone."""
+        if values.get("coupling") == "ecoc":
+            raise LoadError('coupling="ecoc" is gone: fit and save the classifier again.')
+        return {name: value for name, value in values.items() if name not in cls.saved_formerly}
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _held_out_scores(fused: FusedDetector) -> Host:
-    """Return out-of-fold fused scores of the training rows, in their order."""
-    scores: Host = fused.held_out_.fused
-    return scores
 
 
 def log_odds(scores: Host, own: NDArray[np.bool_]) -> tuple[float, float]:
@@ -380,39 +338,3 @@ def log_odds(scores: Host, own: NDArray[np.bool_]) -> tuple[float, float]:
     if slope <= 0:  # no information beyond the share of the class
         return 0.0, float(np.log(own.sum() / (~own).sum()))
     return slope, float(fitted.intercept_[0] - slope * middle)
-
-
-def output_code(n_classes: int, size: int, random_state: Any = None) -> Code:
-    """Return the single classes followed by distinct random unions of classes.
-
-    Parameters
-    ----------
-    n_classes : int
-        Number of classes K.
-    size : int
-        Rows of the code, at most 2^K − 2.
-    random_state : int, RandomState or None, default=None
-        Draws the unions.
-
-    Returns
-    -------
-    ndarray of shape (L, K)
-        True for the classes that belong to a union.
-
-    Examples
-    --------
-    >>> from lpfuse.multiclass import output_code
-    >>> output_code(3, 4, random_state=0).astype(int)
-    array([[1, 0, 0],
-           [0, 1, 0],
-           [0, 0, 1],
-           [0, 1, 1]])
-    """
-    random = check_random_state(random_state)
-    chosen = {tuple(row): None for row in np.eye(n_classes, dtype=bool).tolist()}
-    enough = min(size, max(n_classes, 2**n_classes - 2))
-    while len(chosen) < enough:
-        union = random.randint(2, size=n_classes).astype(bool)  # nosec B311 # NumPy, seeded
-        if 1 < union.sum() < n_classes:
-            chosen[tuple(union.tolist())] = None
-    return np.array(list(chosen))

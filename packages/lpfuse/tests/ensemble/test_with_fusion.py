@@ -5,9 +5,8 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
-from helpers.pools import Distance, anomalous_rows, both, normal_rows
+from helpers.pools import Distance, Nearby, anomalous_rows, both, normal_rows
 from lpfuse import FixedRule, FusedDetector, FusedDetectorCV, LpFusion, TwoSidedMinMax
-from lpfuse.fusion import LocalLpFusion
 
 pytestmark = pytest.mark.filterwarnings("ignore:The constraint ‖w‖_p ≤ 1 is not active")
 
@@ -77,7 +76,7 @@ def test_the_first_one_stays_as_it_was():
 
 def test_refused_for_a_fusion_that_looks_at_features():
     with pytest.raises(ValueError, match="features"):
-        trained(BEFORE).with_fusion(LocalLpFusion(AFTER))
+        trained(BEFORE).with_fusion(Nearby())
 
 
 def test_refused_where_parameters_were_chosen_for_the_fusion():

@@ -8,11 +8,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from helpers.pools import Nearby
 from lpfuse import FixedRule, FusedDetector, GMMDetector, KernelPCADetector, LpFusion
-from lpfuse.fusion.local import LocalLpFusion
-from lpfuse.fusion.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
-from lpfuse.fusion.templates import CosineSimilarity, DecisionTemplates
 
 RIVALS = [
     LpFusion(class_weight="balanced", nonnegative=True),
@@ -21,12 +19,6 @@ RIVALS = [
     BestSingle(),
     LinearSVMStacker(),
     LogisticStacker(),
-    GeneticWeights(population_size=8, generations=4, random_state=0),
-    SwarmWeights(population_size=8, iterations=4, random_state=0),
-    ExhaustiveWeights(steps=4),
-    DecisionTemplates(),
-    CosineSimilarity(),
-    LocalLpFusion(random_state=0),
 ]
 rng = np.random.default_rng(0)
 Y = np.repeat([1.0, -1.0], [120, 20])
@@ -135,7 +127,7 @@ def test_features_that_no_detector_reads_may_be_missing():
     X = rng.normal(size=(120, 3))
     X[::7, 2] = np.nan
     pool = [("kpca", KernelPCADetector(), [0, 1]), ("gmm", GMMDetector(), [0, 1])]
-    fused = quietly(FusedDetector(pool, fusion=LocalLpFusion(), random_state=0), X)
+    fused = quietly(FusedDetector(pool, fusion=Nearby(), random_state=0), X)
     assert np.isfinite(fused.score_samples(X)).all()
     at_mean = X.copy()
     at_mean[::7, 2] = np.nanmean(X[:, 2])

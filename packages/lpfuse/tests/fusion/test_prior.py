@@ -14,7 +14,6 @@ from helpers.cases import cases
 from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import pairwise
 from lpfuse import LpFusion, lp_path
-from lpfuse.fusion import LocalLpFusion
 from lpfuse.io import load, save
 from oracles import naive
 from oracles.problems import FEW_P
@@ -118,15 +117,6 @@ def test_detectors_without_a_name_in_the_prior_have_none(labelled):
 def test_a_series_without_names_goes_by_position(labelled):
     fusion = LpFusion(prior=pd.Series(PRIOR), radius=0).fit(*labelled)
     assert fusion.weights_.tolist() == PRIOR
-
-
-def test_regions_share_the_prior_by_name(labelled):
-    S, y = labelled
-    fusion = LpFusion(prior=BY_NAME, radius=0.1, p=2)
-    local = LocalLpFusion(fusion, n_regions=2, random_state=0)
-    local.fit(pd.DataFrame(S, columns=NAMES), y)
-    assert len(local.weights_by_region_) == 2
-    assert (np.linalg.norm(local.weights_by_region_ - PRIOR, axis=1) <= 0.1 * (1 + 1e-9)).all()
 
 
 # ---------------------------------------------------------------------------- where scores live

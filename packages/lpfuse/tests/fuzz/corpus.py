@@ -47,17 +47,7 @@ from lpfuse import (
 )
 from lpfuse.adapters import ClassifierExpert, PyODDetector, ScoreColumn, ScoreFunction
 from lpfuse.ensemble.fused import TableModel
-from lpfuse.fusion import (
-    BestSingle,
-    CosineSimilarity,
-    DecisionTemplates,
-    ExhaustiveWeights,
-    GeneticWeights,
-    LinearSVMStacker,
-    LocalLpFusion,
-    LogisticStacker,
-    SwarmWeights,
-)
+from lpfuse.fusion import BestSingle, LinearSVMStacker, LogisticStacker
 from lpfuse.io.reading import loadable_classes
 from lpfuse.monitor import DriftMonitor
 from lpfuse.multiclass import OneClassEnsembleClassifier
@@ -82,14 +72,8 @@ FUSIONS = {
     "LpFusion, least squares": LpFusion(loss="least_squares", class_weight="balanced"),
     "FixedRule": FixedRule(),
     "BestSingle": BestSingle(),
-    "CosineSimilarity": CosineSimilarity(),
-    "DecisionTemplates": DecisionTemplates(),
-    "ExhaustiveWeights": ExhaustiveWeights(3),
-    "GeneticWeights": GeneticWeights(6, 2, random_state=0),
     "LinearSVMStacker": LinearSVMStacker(),
-    "LocalLpFusion": LocalLpFusion(),
     "LogisticStacker": LogisticStacker(),
-    "SwarmWeights": SwarmWeights(6, 2, random_state=0),
     "TailScaler": TailScaler(),
     "TwoSidedMinMax": TwoSidedMinMax(),
     "FilledGaps": FilledGaps(),

@@ -126,21 +126,6 @@ def test_late_change_is_found_and_dated(rng):
     assert np.median(np.abs(np.array(since) - 6000)) <= 200
 
 
-def test_merge_keeps_mean_and_adds_rows():
-    # Two monitors of one row each, merged: the mean over all pairs of rows is one.
-    gaps, mean = [1, 2, 4], 0.0
-    for places in product(range(3), repeat=2):
-        one, two = evidence_of(gaps), evidence_of(gaps)
-        for each, place in zip((one, two), places, strict=True):
-            counts = count_blocks(np.array([[place]], dtype=np.int8), 3, np.array([1]))
-            each.update(counts, np.array([1]))
-        one.merge(two)
-        assert one.n_rows == 2
-        assert one.counts.sum() == 2
-        mean += urn_probability(gaps, places) * np.exp(one.log_values[0])
-    assert mean == pytest.approx(1, abs=1e-12)
-
-
 # ------------------------------------------------------------------------------------------- bins
 
 

@@ -137,18 +137,6 @@ def test_counts_before_and_after_reference_cannot_be_added(small, rng):
         before + after
 
 
-def test_merged_monitors_hold_rows_of_both(fused, rng):
-    one, two = DriftMonitor().fit(fused), DriftMonitor().fit(fused)
-    fed(one, fused, rng.normal(size=(500, 5)))
-    fed(two, fused, rng.normal(size=(500, 5)) + 1)
-    status = one.merge(two).status_
-    assert status.n_rows == 1000
-    assert status.kind == "normal has changed"
-    assert one.columns_.bets[0].evidence.counts.sum() == 5 * 1000
-    with pytest.raises(ValueError, match="same reference"):
-        one.merge(DriftMonitor().fit(fused, rng.normal(size=(50, 5))))
-
-
 def test_saved_monitor_continues(fused, rng, tmp_path):
     X = rng.normal(size=(700, 5))
     X[400:, 0] += 1
@@ -231,10 +219,8 @@ def saved(monitor, folder):
 
 @pytest.mark.parametrize("call", [1, 2, 5])
 def test_interrupted_update_leaves_the_monitor_unchanged(fused, rng, tmp_path, monkeypatch, call):
-    monitor, other = DriftMonitor().fit(fused), DriftMonitor().fit(fused)
-    X = rng.normal(size=(400, 5))
+    monitor, X = DriftMonitor().fit(fused), rng.normal(size=(400, 5))
     fed(monitor, fused, X)
-    fed(other, fused, X + 3)
     before, calls = saved(monitor, tmp_path), []
 
     def interrupted(*arguments):
@@ -246,7 +232,6 @@ def test_interrupted_update_leaves_the_monitor_unchanged(fused, rng, tmp_path, m
     verdicts = fused.verdicts(X + 1)
     for within, action in (
         ("_bet", lambda: monitor.update(X + 1, verdicts)),
-        ("leading", lambda: monitor.merge(other)),
         ("before", lambda: monitor.fit(fused, X)),
     ):
         original = getattr(Evidence, within)

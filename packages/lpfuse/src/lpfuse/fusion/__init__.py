@@ -1,24 +1,15 @@
 """Ways to fuse scores: one interface, one file a family."""
 
 from lpfuse.fusion.fixed import FixedRule
-from lpfuse.fusion.local import LocalLpFusion
 from lpfuse.fusion.lp import PAPER_GRID, LpFusion, lp_path
-from lpfuse.fusion.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
-from lpfuse.fusion.templates import CosineSimilarity, DecisionTemplates
 
 __all__ = [
     "PAPER_GRID",
     "BestSingle",
-    "CosineSimilarity",
-    "DecisionTemplates",
-    "ExhaustiveWeights",
     "FixedRule",
-    "GeneticWeights",
     "LinearSVMStacker",
-    "LocalLpFusion",
     "LogisticStacker",
     "LpFusion",
-    "SwarmWeights",
     "lp_path",
 ]

@@ -104,30 +104,6 @@ def _in_column_order(prior: Any, names: Sequence[str] | None, called: str) -> An
 # Training scores: checked, on the host, without rows of weight zero
 
 
-class WeightedScores(NamedTuple):
-    """Scores of the rows of one class.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (n, R)
-        High = normal.
-    sample_weight : ndarray of shape (n,)
-        How much each row counts; above 0.
-    """
-
-    scores: Host
-    sample_weight: Host
-
-    @property
-    def mean(self) -> Host:
-        """The weighted mean of the rows, of shape (R,)."""
-        return np.average(self.scores, axis=0, weights=self.sample_weight)
-
-    def lower_quantile(self, share: float) -> Host:
-        """Return the quantile of each column at this share of the rows."""
-        return lower_quantile(self.scores, self.sample_weight, share)
-
-
 class LabelledScores(NamedTuple):
     """Scores of the rows to learn from, with their labels.
 
@@ -149,15 +125,6 @@ class LabelledScores(NamedTuple):
     def has_anomalies(self) -> bool:
         """Whether there are anomalies."""
         return bool((self.labels < 0).any())
-
-    def by_class(self) -> tuple[WeightedScores, WeightedScores | None]:
-        """Return the normal rows, and the anomalies; None where there are none."""
-        # C order, whatever the input: sums over rows then round in one order.
-        sides = [
-            WeightedScores(np.ascontiguousarray(self.scores[side]), self.sample_weight[side])
-            for side in (self.labels > 0, self.labels < 0)
-        ]
-        return sides[0], sides[1] if self.has_anomalies else None
 
     def balanced_weight(self) -> Host:
         """Return sample weights with equal totals of both classes and the same overall total."""
@@ -202,11 +169,6 @@ def labels_and_weights(n: int, y: Any, sample_weight: Any) -> tuple[Host, Host]:
             "(anomaly). Give some normal row a weight above zero."
         )
     return labels, weights
-
-
-def lower_quantile(values: Host, sample_weight: Host, share: float) -> Host:
-    """Return the smallest value of each column that this share of the rows does not exceed."""
-    return np.quantile(values, share, axis=0, weights=sample_weight, method="inverted_cdf")
 
 
 # --------------------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.pool import MeanOfFits
 from lpfuse.fusion.fixed import FixedRule
 from lpfuse.fusion.lp import LpFusion
-from lpfuse.fusion.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
 from lpfuse.onnx_export import converters
 from lpfuse.onnx_export.converters import register
@@ -305,10 +304,7 @@ def _member_scores(member: Any, X: Tensor) -> Tensor:
     return there.sum(keepdims=True).apply("Equal", 0.0).apply("Where", np.nan, found)
 
 
-SUMS = (
-    LpFusion, FixedRule, BestSingle, LinearSVMStacker, LogisticStacker, GeneticWeights,
-    SwarmWeights, ExhaustiveWeights,
-)  # fmt: skip
+SUMS = (LpFusion, FixedRule, BestSingle, LinearSVMStacker, LogisticStacker)
 CONTRIBUTIONS: Converters = {FusedDetector: _fused_parts, **dict.fromkeys(SUMS, _weighted)}
 WRAPPERS = (FrozenEstimator, ClassifierExpert, ScoreFunction)
 TRANSFORMERS: Converters = {

@@ -62,8 +62,7 @@ class Bounds(NamedTuple):
     watched: Any = None  # result of the solver's `Watch`
 
 
-# "global" marks a region of `LocalLpFusion` that has the weights of all rows.
-@saved_as("Certificate", status=("optimal", "rounding", "stopped", "max_iter", "global"))
+@saved_as("Certificate", status=("optimal", "rounding", "stopped", "max_iter"))
 @dataclass(frozen=True)
 class Certificate(NotBelowZero):
     """Bounds of the optimum: ``primal − gap ≤ optimum ≤ primal``.

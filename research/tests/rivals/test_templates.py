@@ -17,7 +17,7 @@ from helpers.cases import cases
 from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import each_value
 from lpfuse import FusedDetector
-from lpfuse.fusion.templates import CosineSimilarity, DecisionTemplates
+from research.rivals.templates import CosineSimilarity, DecisionTemplates
 
 RULES = [DecisionTemplates, CosineSimilarity]
 

@@ -16,10 +16,10 @@ from sklearn.utils import check_random_state
 
 from lpfuse._arrays.operations import Host, one_blas_thread
 from lpfuse._base import WeightedSum
-from lpfuse._files import saved_as
 from lpfuse._validation.params import check_count, check_number
 from lpfuse._validation.tables import is_constant, record_columns
-from lpfuse.fusion.lp import WeightedScores, labelled_scores
+from lpfuse.fusion.lp import labelled_scores
+from research.rivals.by_class import WeightedScores, by_class
 
 __all__ = ["ExhaustiveWeights", "GeneticWeights", "SwarmWeights"]
 
@@ -183,7 +183,7 @@ class SearchedWeights(WeightedSum):
             The fitted estimator.
         """
         self._check_parameters()
-        classes = labelled_scores(S, y, sample_weight, warn=True).by_class()
+        classes = by_class(labelled_scores(S, y, sample_weight, warn=True))
         with one_blas_thread:  # small products, which then round alike on any number of cores
             fitness = Fitness(*classes)
             # A detector without spread cannot change the order of the rows, and every dimension of
@@ -283,7 +283,6 @@ MAX_CANDIDATES = 100_000  # a larger grid is refused
 BATCH = 4096  # candidates in memory at a time, so that the overhead of a call is small
 
 
-@saved_as("ExhaustiveWeights")
 class ExhaustiveWeights(SearchedWeights):
     """Fuse by the best weighted mean with weights on a grid of step ``1/steps``.
 
@@ -323,7 +322,7 @@ class ExhaustiveWeights(SearchedWeights):
 
     Examples
     --------
-    >>> from lpfuse.fusion.search import ExhaustiveWeights
+    >>> from research.rivals.search import ExhaustiveWeights
     >>> S = [[0.9, 0.2], [0.8, -0.4], [-0.7, 0.3], [-0.9, -0.2]]
     >>> ExhaustiveWeights(steps=4).fit(S, [1, 1, -1, -1]).weights_
     array([1., 0.])
@@ -380,7 +379,6 @@ def simplex_grid(R: int, steps: int, size: int = BATCH) -> Iterator[Host]:
 # Genetic algorithm, by pygad
 
 
-@saved_as("GeneticWeights")
 class GeneticWeights(PopulationSearch):
     """Fuse by a weighted mean whose weights are found by a genetic algorithm.
 
@@ -420,7 +418,7 @@ class GeneticWeights(PopulationSearch):
     -----
     In the style of Fatemifar et al.: the weighted mean, the genetic search and the pruning stage
     are theirs; the fitness and the settings are our own. Needs pygad 3.8 or later, whose searches
-    have random states of their own: ``pip install "lpfuse[search]"``.
+    have random states of their own: ``pip install -r research/requirements.txt``.
 
     Candidates are crossed uniformly and mutated by steps of up to ``1/R``; parents win tournaments;
     the best two candidates survive. The result has no certificate of optimality; `LpFusion` has
@@ -436,7 +434,7 @@ class GeneticWeights(PopulationSearch):
 
     Examples
     --------
-    >>> from lpfuse.fusion.search import GeneticWeights
+    >>> from research.rivals.search import GeneticWeights
     >>> S = [[0.9, 0.2], [0.8, -0.4], [-0.7, 0.3], [-0.9, -0.2]]
     >>> fusion = GeneticWeights(random_state=0).fit(S, [1, 1, -1, -1])
     >>> fusion.weights_
@@ -505,7 +503,8 @@ def _import_pygad() -> Any:
         import pygad
     except ImportError as error:
         raise ImportError(
-            'GeneticWeights searches with pygad. Install it: pip install "lpfuse[search]"'
+            "GeneticWeights searches with pygad. Install it: pip install -r "
+            "research/requirements.txt"
         ) from error
     return pygad
 
@@ -520,7 +519,6 @@ ATTRACTION = 2.05
 CONSTRICTION = 0.7298
 
 
-@saved_as("SwarmWeights")
 class SwarmWeights(PopulationSearch):
     r"""Fuse by a weighted mean whose weights are found by particle swarm optimisation.
 
@@ -585,7 +583,7 @@ class SwarmWeights(PopulationSearch):
 
     Examples
     --------
-    >>> from lpfuse.fusion.search import SwarmWeights
+    >>> from research.rivals.search import SwarmWeights
     >>> S = [[0.9, 0.2], [0.8, -0.4], [-0.7, 0.3], [-0.9, -0.2]]
     >>> fusion = SwarmWeights(random_state=0).fit(S, [1, 1, -1, -1])
     >>> fusion.weights_

@@ -9,10 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Array, Host, beside, to_host
 from lpfuse._base import Scorer
-from lpfuse._files import saved_as
 from lpfuse._validation.params import check_number
 from lpfuse._validation.tables import check_scores, record_columns
-from lpfuse.fusion.lp import labelled_scores, lower_quantile
+from lpfuse.fusion.lp import labelled_scores
+from research.rivals.by_class import by_class, lower_quantile
 
 
 class _TemplateFusion(Scorer):
@@ -42,7 +42,7 @@ class _TemplateFusion(Scorer):
             The fitted estimator.
         """
         rate = check_number("false_alarm_rate", self.false_alarm_rate, at_least=0, at_most=1)
-        normal, anomalies = labelled_scores(S, y, sample_weight).by_class()
+        normal, anomalies = by_class(labelled_scores(S, y, sample_weight))
         template = normal.mean
         if anomalies is None:
             similarity = self._similarity(normal.scores, template)
@@ -84,7 +84,6 @@ class _TemplateFusion(Scorer):
         raise NotImplementedError
 
 
-@saved_as("DecisionTemplates")
 class DecisionTemplates(_TemplateFusion):
     r"""Fuse by the distance to a template: the mean score vector of a class.
 
@@ -129,7 +128,7 @@ class DecisionTemplates(_TemplateFusion):
 
     Examples
     --------
-    >>> from lpfuse.fusion.templates import DecisionTemplates
+    >>> from research.rivals.templates import DecisionTemplates
     >>> S = [[0.9, 0.5], [0.7, 0.7], [-0.5, 0.6]]
     >>> fusion = DecisionTemplates().fit(S, [1, 1, -1])
     >>> fusion.template_
@@ -145,7 +144,6 @@ class DecisionTemplates(_TemplateFusion):
         return -np.linalg.norm(S - template, axis=1)
 
 
-@saved_as("CosineSimilarity")
 class CosineSimilarity(_TemplateFusion):
     r"""Fuse by the angle to a template: the mean score vector of a class.
 
@@ -194,7 +192,7 @@ class CosineSimilarity(_TemplateFusion):
 
     Examples
     --------
-    >>> from lpfuse.fusion.templates import CosineSimilarity
+    >>> from research.rivals.templates import CosineSimilarity
     >>> fusion = CosineSimilarity().fit([[1.0, 0.0], [0.0, 1.0]])
     >>> fusion.score_samples([[2.0, 2.0], [0.5, -0.5], [-0.1, -0.1]]).round(6)
     array([ 1.,  0., -1.])

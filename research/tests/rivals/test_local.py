@@ -12,9 +12,9 @@ from helpers.cases import cases
 from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import pairwise
 from lpfuse import FixedRule, LpFusion
-from lpfuse.fusion.local import LocalLpFusion
 from lpfuse.optim import Problem
 from oracles import naive
+from research.rivals.local import LocalLpFusion
 
 IDLE_COLUMNS = "ignore:Scores have no spread:UserWarning", "ignore:Some detectors give:UserWarning"
 BALANCED = LpFusion(class_weight="balanced", fit_intercept=True)
@@ -243,6 +243,16 @@ def test_thin_regions_take_the_global_weights(thin):
     enough = {"min_rows": 150, "min_anomalies": 30}
     both = LocalLpFusion(n_regions=2, random_state=0, **enough).fit(S, y, X=X)
     assert [proof.status for proof in both.certificates_] == ["optimal", "optimal"]
+
+
+def test_regions_share_the_prior_by_name(labelled):
+    S, y, _ = labelled
+    prior = [0.5, 0.3, 0.1]
+    fusion = LpFusion(prior={"lof": 0.1, "svm": 0.3, "forest": 0.5}, radius=0.1, p=2)
+    local = LocalLpFusion(fusion, n_regions=2, random_state=0)
+    local.fit(pd.DataFrame(S, columns=["forest", "svm", "lof"]), y)
+    assert len(local.weights_by_region_) == 2
+    assert (np.linalg.norm(local.weights_by_region_ - prior, axis=1) <= 0.1 * (1 + 1e-9)).all()
 
 
 def test_without_anomalies_none_are_asked_for(labelled):

@@ -21,9 +21,10 @@ from helpers.cases import cases
 from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import each_value
 from lpfuse import FusedDetector
-from lpfuse.fusion import search
 from lpfuse.fusion.lp import labelled_scores
-from lpfuse.fusion.search import (
+from research.rivals import search
+from research.rivals.by_class import by_class
+from research.rivals.search import (
     ExhaustiveWeights,
     Fitness,
     GeneticWeights,
@@ -128,7 +129,7 @@ def naive_fitness(S, y, w):
 
 
 def fitness_of(S, y=None, sample_weight=None):
-    return Fitness(*labelled_scores(S, y, sample_weight).by_class())
+    return Fitness(*by_class(labelled_scores(S, y, sample_weight)))
 
 
 @PURE
@@ -556,9 +557,9 @@ def test_unusable_labels_and_weights_are_refused(fusion, arguments, words):
         clone(fusion).fit(np.eye(2), **arguments)
 
 
-def test_without_pygad_the_extra_is_named(monkeypatch):
+def test_without_pygad_the_file_of_requirements_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pygad", None)
-    with pytest.raises(ImportError, match=re.escape('pip install "lpfuse[search]"')):
+    with pytest.raises(ImportError, match=re.escape("pip install -r research/requirements.txt")):
         clone(GENETIC).fit(np.ones((3, 1)))
     without = clone(SWARM).fit(np.random.default_rng(0).normal(size=(9, 2)))
     assert without.weights_.sum() == pytest.approx(1.0)

@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Array, Host, beside, map_row_blocks, to_host
 from lpfuse._base import Scorer, signs
-from lpfuse._files import saved_as
 from lpfuse._validation.params import check_choice, check_count, check_number
 from lpfuse._validation.tables import check_features, check_scores, record_columns
 from lpfuse.fusion.lp import LpFusion, labels_and_weights
@@ -183,7 +182,6 @@ BLENDS = ("soft", "hard")
 ALREADY_WARNED = "Scores have no spread|Some detectors give the same"
 
 
-@saved_as("LocalLpFusion", blend=BLENDS)
 class LocalLpFusion(LocalFusion):
     r"""Fuse with ℓp-constrained weights that depend on the position of a row.
 
@@ -267,7 +265,7 @@ class LocalLpFusion(LocalFusion):
 
     >>> import numpy as np
     >>> from lpfuse import LpFusion
-    >>> from lpfuse.fusion.local import LocalLpFusion
+    >>> from research.rivals.local import LocalLpFusion
     >>> rng = np.random.default_rng(0)
     >>> y, side = np.where(np.arange(400) < 100, -1, 1), rng.choice([-1, 1], (400, 1))
     >>> X = side + rng.normal(0, 0.1, (400, 1))
