@@ -20,6 +20,7 @@ from lpfuse._validation.params import Labels, check_chances, check_row_names, is
 from lpfuse._validation.tables import check_table, column_names, is_frame, to_known_frame
 from lpfuse.ensemble.copies import without_copies
 from lpfuse.ensemble.rows import (
+    REMEDY,
     Index,
     Table,
     as_numbers,
@@ -27,6 +28,7 @@ from lpfuse.ensemble.rows import (
     duplicated_rows,
     find_contradictions,
     hash_rows,
+    look_at_order,
     numeric_columns,
     replace_numbers,
     warn_of_growing_columns,
@@ -35,7 +37,7 @@ from lpfuse.ensemble.rows import (
 from lpfuse.ensemble.sampling import draw_from_blocks
 from lpfuse.frames import TablePreparation
 from lpfuse.frames.preparation import prepare_frame, take_time
-from lpfuse.time.order import REMEDY, UNTOLD, RowOrder, look_at_order, read_times, refuse_steps_back
+from lpfuse.time.order import UNTOLD, RowOrder, read_times, refuse_steps_back
 from lpfuse.time.windows import Windows
 
 NO_FOLD = -1  # the fold of a row that is never scored out of fold
@@ -153,7 +155,8 @@ def prepare_rows(
     order = "time" if time is not None else order
     if order == "time":
         _check_for_time(X, groups, kind, chances)
-    X, time = take_time(X, time)
+    if isinstance(time, str):
+        X, time = take_time(X, time)
     if is_blocked(X):
         if chances is not None:
             raise ValueError(
@@ -180,7 +183,7 @@ def prepare_rows(
     if known.because:
         because = known.because[0].upper() + known.because[1:]
         warnings.warn(f"{because}: no rate of false alarms is promised. {REMEDY}", stacklevel=3)
-    if known.is_time:
+    if order == "time":
         if time is not None:
             time = read_times(time, len(table))
             refuse_steps_back(time)

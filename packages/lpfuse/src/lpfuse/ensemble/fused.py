@@ -330,7 +330,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         if rows.preparation is not None:
             d = len(rows.preparation.features)  # windows come after them
             learn_ranges(rows.preparation, rows.X[rows.labels >= 0][:, :d])
-        record_columns(self, rows.given if rows.windows is None else take_time(rows.given, time)[0])
+        record_columns(self, rows.given)
         self.result_ = replace(
             result, preparation=rows.preparation, order=rows.order, windows=rows.windows
         )

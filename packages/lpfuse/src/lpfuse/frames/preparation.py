@@ -938,23 +938,21 @@ def prepare_frame(X: Any, columns: Any) -> tuple[Any, TablePreparation | None]:
     return made.rows_of(table), made
 
 
-def take_time(X: Any, time: Any) -> tuple[Any, Any]:
+def take_time(X: Any, time: str) -> tuple[Any, Any]:
     """Take the column of times out of a data frame, and read it.
 
     Parameters
     ----------
     X : array-like or data frame
         The user's rows.
-    time : str, array-like or None
-        The name of the column; times themselves are returned as they are.
+    time : str
+        The name of the column.
 
     Returns
     -------
     X, time
         The other columns, and the times in seconds.
     """
-    if not isinstance(time, str):
-        return X, time
     frame = to_known_frame(X)
     if not is_frame(frame) or time not in frame.columns:
         there = f" Its columns are {quoted(list(frame.columns))}." if is_frame(frame) else ""

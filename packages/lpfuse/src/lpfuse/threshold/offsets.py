@@ -578,7 +578,7 @@ def requested_rate(fused: Any) -> Figures:
     if found["asked"] is not None and np.isneginf(fused.offset_):
         too_few = _rows_needed(found["asked"], n, found["confidence"])
     found |= {"calibration_rows": n, "too_few": too_few, "long_run": None}
-    if found["asked"] is not None and too_few is None and n and not fused.order_.is_dependent:
+    if found["asked"] is not None and too_few is None and n and fused.order_.spacing == 1:
         least, most = threshold_ranks(fused, found)
         ends = beta.ppf(TAIL, least, n + 1 - least), beta.ppf(1 - TAIL, most, n + 1 - most)
         found["long_run"] = [float(end) for end in ends]

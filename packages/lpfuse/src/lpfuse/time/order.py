@@ -1,4 +1,4 @@
-"""The order of rows: times, dependence of consecutive rows, and folds of contiguous rows."""
+"""What is known of the order of rows, and times."""
 
 from __future__ import annotations
 
@@ -8,24 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from lpfuse._arrays.operations import Host
 from lpfuse._files import ANY, saved_as
 from lpfuse._format import quote
-from lpfuse._validation.params import check_choice, check_values
+from lpfuse._validation.params import check_values
 
 TIME, RANDOM = "time", "random"
-# Consecutive rows resemble each other where the rank correlation of a column is this large, and so
-# many standard errors from 0; chosen by hand: of 322 tables in the order of their files see
-# docs/adr/0050.
-CORRELATED, SURELY = 0.3, 6.0
-FEWEST = 50  # rows in which dependence shows
-SEGMENT, SEGMENTS = 500, 10  # consecutive rows that are looked at, and how often
-REMEDY = (
-    'Pass time= with the time of each row, or order="time" where rows come at even intervals; '
-    'or order="random" where the order means nothing.'
-)
 
 
 @saved_as("RowOrder", order=(TIME, RANDOM), because=ANY)
@@ -48,91 +37,8 @@ class RowOrder:
     spacing: float = 1.0
     because: str = ""
 
-    @property
-    def is_time(self) -> bool:
-        """Whether rows are in time order."""
-        return self.order == TIME
-
-    @property
-    def is_dependent(self) -> bool:
-        """Whether consecutive rows resemble each other."""
-        return self.spacing > 1
-
 
 UNTOLD = RowOrder()
-
-
-def look_at_order(order: str | None, table: Any, names: list[str] | None) -> RowOrder:
-    """Estimate how far consecutive rows depend on each other.
-
-    Parameters
-    ----------
-    order : {"time", "random"} or None
-        As the user said.
-    table : array of shape (n, d)
-        Rows as they came; columns that are no numbers are left out.
-    names : list of d str or None
-        Of the columns.
-    """
-    check_choice("order", order, (None, TIME, RANDOM))
-    if order == RANDOM or not isinstance(table, np.ndarray) or len(table) < FEWEST:
-        return RowOrder(order)
-    starts = np.linspace(0, max(len(table) - SEGMENT, 0), SEGMENTS).astype(int)
-    segments = [table[start : start + SEGMENT] for start in np.unique(starts)]
-    found = np.array([[_rank_correlation(column) for column in part.T] for part in segments])
-    correlation = found.mean(axis=0)
-    error = 1 / np.sqrt(sum(map(len, segments)))
-    most = int(np.argmax(correlation))
-    if order is None and correlation[most] < max(CORRELATED, SURELY * error):
-        return UNTOLD
-    spacing = max(correlation_length(column) for column in table[: SEGMENT * SEGMENTS].T)
-    if order == TIME:
-        return RowOrder(order, max(1.0, spacing))
-    name = f"column {most}" if names is None else quote(names[most])
-    because = (
-        f"consecutive rows resemble each other (rank correlation {correlation[most]:.2f} in "
-        f"{name}), as rows in time do, and the order of the rows was not told"
-    )
-    return RowOrder(None, max(1.0, spacing), because)
-
-
-def _rank_correlation(values: Host) -> float:
-    """Return the rank correlation of each value with the next one; 0 where there is none."""
-    there = values[~np.isnan(values)]
-    if len(there) < FEWEST or there.min() == there.max():
-        return 0.0
-    ranks = rankdata(there)
-    ranks -= ranks.mean()
-    return float(ranks[1:] @ ranks[:-1] / (ranks @ ranks))
-
-
-def correlation_length(values: Host) -> float:
-    r"""Return how many consecutive values tell as much as one independent value.
-
-    .. math:: \tau = 1 + 2 \sum_{k \ge 1} \rho_k
-
-    with the autocorrelations :math:`\rho_k` of the ranks, up to the first that is not positive.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        In their order; NaN is left out.
-
-    Returns
-    -------
-    float
-        From 1 to n.
-    """
-    ranks = rankdata(values[~np.isnan(values)]) if len(values) else values
-    n = len(ranks)
-    if n < 2 or ranks.min() == ranks.max():
-        return 1.0
-    ranks -= ranks.mean()
-    power = np.abs(np.fft.rfft(ranks, 2 * n)) ** 2
-    covariance = np.fft.irfft(power)[: n // 2]
-    positive = covariance > 0
-    end = len(positive) if positive.all() else int(np.argmin(positive))
-    return float(min(n, 2 * covariance[:end].sum() / covariance[0] - 1)) if end else 1.0
 
 
 def read_times(time: Any, n: int) -> Host:
