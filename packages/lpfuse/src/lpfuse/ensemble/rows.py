@@ -665,7 +665,7 @@ def duplicated_rows(table: Table) -> Index:
 # Consecutive rows resemble each other where the rank correlation of a column is this large, and so
 # many standard errors from 0; chosen by hand: of 322 tables in the order of their files see
 # docs/adr/0050.
-CORRELATED, SURELY = 0.3, 6.0
+CORRELATED, SURELY = 0.2, 5.0
 FEWEST_ORDERED = 50  # rows in which dependence shows
 SEGMENT, SEGMENTS = 500, 10  # consecutive rows that are looked at, and how often
 REMEDY = (
