@@ -177,13 +177,10 @@ def prepare_rows(
     if isinstance(table, np.ndarray) and preparation is None and groups is None:
         warn_of_growing_columns(table)
     names = column_names(table) if preparation is None else preparation.feature_names
-    known, windows = RowOrder(order), None
-    if groups is None:
-        known = look_at_order(order, as_numbers(table), names)
-    if known.because:
-        because = known.because[0].upper() + known.because[1:]
-        warnings.warn(f"{because}: no rate of false alarms is promised. {REMEDY}", stacklevel=3)
+    lasting = None if preparation is None else preparation.lasting  # no calendars
+    windows = None
     if order == "time":
+        known = look_at_order(order, as_numbers(table), names, lasting)
         if time is not None:
             time = read_times(time, len(table))
             refuse_steps_back(time)
@@ -206,6 +203,11 @@ def prepare_rows(
     groups = check_row_names(groups, n, "groups")
     if groups is None and kind is None and windows is None and not keep_copies:
         table, labels, asked = without_copies(table, labels, asked)
+    if windows is None:  # of rows that were copied, of one each
+        known = look_at_order(order, as_numbers(table) if groups is None else None, names, lasting)
+        if known.because:
+            because = known.because[0].upper() + known.because[1:]
+            warnings.warn(f"{because}: no rate of false alarms is promised. {REMEDY}", stacklevel=3)
     if windows is not None and names is not None:
         names = windows.names_of(names)
     elif preparation is None:

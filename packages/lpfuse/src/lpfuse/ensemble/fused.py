@@ -1297,7 +1297,10 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         lines = [*self.notes_, *describe_learning(self)]
-        lines.append(f"A score below {self.offset_:.4g} is an anomaly.")
+        if self.windows_ is None:
+            lines.append(f"A score below {self.offset_:.4g} is an anomaly.")
+        if self.windows_ is not None or self.order_.because:
+            lines.append(self.calibration_promise_.sentence())
         weights = getattr(self.fusion_, "weights_", None)
         if weights is not None:
             order = np.argsort(-np.abs(weights), kind="stable")

@@ -674,21 +674,30 @@ REMEDY = (
 )
 
 
-def look_at_order(order: str | None, table: Any, names: list[str] | None) -> RowOrder:
+def look_at_order(
+    order: str | None,
+    table: Host | None,
+    names: Sequence[str] | None,
+    columns: Sequence[int] | None = None,
+) -> RowOrder:
     """Estimate how far consecutive rows depend on each other.
 
     Parameters
     ----------
     order : {"time", "random"} or None
         As the user said.
-    table : array of shape (n, d)
-        Rows as they came; columns that are no numbers are left out.
-    names : list of d str or None
+    table : array of shape (n, d) or None
+        Rows as they came. Columns that only grow or fall are left out: rows may be sorted by them.
+    names : sequence of d str or None
         Of the columns.
+    columns : sequence of positions, optional
+        Of the columns to look at; None: all.
     """
     check_choice("order", order, (None, TIME, RANDOM))
-    if order == RANDOM or not isinstance(table, np.ndarray) or len(table) < FEWEST_ORDERED:
+    columns = [] if table is None else range(table.shape[1]) if columns is None else columns
+    if order == RANDOM or table is None or len(table) < FEWEST_ORDERED or not len(columns):
         return RowOrder(order)
+    table = table[:, columns]
     starts = np.linspace(0, max(len(table) - SEGMENT, 0), SEGMENTS).astype(int)
     segments = [table[start : start + SEGMENT] for start in np.unique(starts)]
     found = np.array([[_rank_correlation(column) for column in part.T] for part in segments])
@@ -700,7 +709,8 @@ def look_at_order(order: str | None, table: Any, names: list[str] | None) -> Row
     spacing = max(correlation_length(column) for column in table[: SEGMENT * SEGMENTS].T)
     if order == TIME:
         return RowOrder(order, max(1.0, spacing))
-    name = f"column {most}" if names is None else quote(names[most])
+    place = columns[most]
+    name = f"column {place}" if names is None else quote(names[place])
     because = (
         f"consecutive rows resemble each other (rank correlation {correlation[most]:.2f} in "
         f"{name}), as rows in time do, and the order of the rows was not told"
@@ -709,9 +719,12 @@ def look_at_order(order: str | None, table: Any, names: list[str] | None) -> Row
 
 
 def _rank_correlation(values: Host) -> float:
-    """Return the rank correlation of each value with the next one; 0 where there is none."""
+    """Return the rank correlation of each value with the next one; 0 where all steps are alike."""
     there = values[~np.isnan(values)]
     if len(there) < FEWEST_ORDERED or there.min() == there.max():
+        return 0.0
+    steps = np.diff(there)
+    if (steps >= 0).all() or (steps <= 0).all():
         return 0.0
     ranks = rankdata(there)
     ranks -= ranks.mean()
