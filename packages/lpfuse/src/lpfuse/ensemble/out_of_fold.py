@@ -182,11 +182,12 @@ def score_out_of_fold(
         _keep(scored, each, strategy) for scored, each in zip(found, trainings, strict=True)
     ]
     scheduler.later = 0
-    of_all = [
-        (_scores_of_all_rows(part, scored, n), part.learn)
-        for part, scored in zip(parts, without, strict=True)
-    ]
-    of_all = of_all if experts else []
+    of_all = []
+    if experts and training.gap is None:  # in time order the folds of experts are no parts
+        of_all = [
+            (_scores_of_all_rows(part, scored, n), part.learn)
+            for part, scored in zip(parts, without, strict=True)
+        ]
     return add_experts(whole, experts, training, scheduler, strategy, of_all), without
 
 

@@ -23,6 +23,7 @@ from lpfuse._validation.tables import column_names, does_grow
 from lpfuse.adapters import call_on_protected_rows
 from lpfuse.frames import TablePreparation
 from lpfuse.time.order import RANDOM, TIME, UNTOLD, RowOrder
+from lpfuse.time.windows import Windows
 
 Table = Any  # an n×d array of floats, or a data frame
 Index = NDArray[np.intp]
@@ -119,6 +120,30 @@ def players_of(groups: Mapping[str, Any] | None, made: TablePreparation) -> dict
     taken = {place for places in found.values() for place in places}
     rest = {name: places for name, places in made.groups.items() if places}
     return found | {name: some for name, some in rest.items() if not taken & {*some}}
+
+
+def seen_features(
+    columns: Any, made: TablePreparation | None, windows: Windows | None, name: str
+) -> Any:
+    """Return the features that are made of the columns which a detector shall see.
+
+    Parameters
+    ----------
+    columns, name
+        As in `column_positions`.
+    made : TablePreparation or None
+        How the columns of a data frame became features.
+    windows : Windows or None
+        How features of rows in time order became those with windows, block by block.
+    """
+    if made is not None:
+        columns = feature_positions(columns, made, name)
+    if windows is None:
+        return columns
+    d = windows.n_features_in_
+    found = column_positions(columns, np.empty((1, d)), name)
+    base = np.arange(d) if found is None else found
+    return np.concatenate([base + k * d for k in range(len(windows.features))])
 
 
 def _positions_of_several(wanted: Any, X: Table, name: str) -> Index:

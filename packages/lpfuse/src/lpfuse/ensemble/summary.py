@@ -75,7 +75,7 @@ def promise_of(fused: FusedDetector) -> CalibrationPromise:
     )  # fmt: skip
     if rate is None:
         return replace(promise, because="the threshold was set by labelled rows, not by a rate")
-    if order.order == "time" and result.calibration.by != "forward":
+    if order.order == "time" and result.calibration.by == "plain":
         few = "no rehearsal was made: there are too few rows, or calibration is not 'auto'"
         return replace(promise, because=few)
     return replace(promise, because=order.because, burst=BURST if order.order == "time" else None)
