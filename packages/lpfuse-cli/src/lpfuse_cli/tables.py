@@ -1365,6 +1365,15 @@ def how_prepared(model: FusedDetector) -> TablePreparation:
     return made
 
 
+def example_row(made: TablePreparation) -> polars.DataFrame:
+    """Return a plausible row of a table, to try things out."""
+    pl = polars_module()
+    numbers = {name: [np.nan_to_num(median)] for name, median in made.medians.items()}
+    moments = {name: pl.Series([0]).cast(pl.Datetime("us")) for name in made.orders}
+    texts = {name: kinds[:1] for name, kinds in made.categories.items()}
+    return pl.DataFrame({**numbers, **moments, **texts})
+
+
 # ------------------------------------------------------------------------------------------ labels
 
 
@@ -1390,8 +1399,8 @@ def split_labels(
                     f"{name}={quote(word)} says what labels mean, but not in which column. Name "
                     "it: label=COLUMN"
                 )
-        note = f"Label: none; all {frame.height:,} rows are taken as normal."
-        return frame, np.ones(frame.height), {}, note
+        note = f"Label: none; all {counted(frame.height, 'row')} are unlabelled."
+        return frame, np.zeros(frame.height), {}, note
     (label,) = check_names([label], frame.columns)
     labels = labels_of(frame[label], normal, anomaly)
     words = {k: each[0] if len(each) == 1 else each for k, each in labels.words.items()}
