@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 from lpfuse._format import plain, quote
 from lpfuse._validation.params import Labels, check_count, counted, is_gap, quoted
 from lpfuse.frames import TableFormat, TablePreparation
-from lpfuse.frames.cells import OPEN, SEPARATORS, decimal_signs, plain_numbers, polars_module
+from lpfuse.frames.cells import LIMIT, OPEN, SEPARATORS, decimal_signs, plain_numbers, polars_module
 
 if TYPE_CHECKING:
     import polars
@@ -290,10 +290,13 @@ def decimals_of(frame: polars.DataFrame, format: TableFormat) -> tuple[str, dict
 
 
 def with_points(frame: polars.DataFrame, signs: dict[str, str]) -> polars.DataFrame:
-    """Write numbers with decimal points and without separators of thousands."""
-    return frame.with_columns(
-        plain_numbers(frame[name], sign) for name, sign in signs.items() if name in frame.columns
-    )
+    """Write numbers with decimal points and without separators of thousands; <0,6 becomes <0.6."""
+    found = []
+    for column in (frame[name] for name in signs if name in frame.columns):
+        beyond = column.str.extract(f"({LIMIT})").fill_null("")
+        rest = plain_numbers(column.str.replace(LIMIT, ""), signs[column.name])
+        found.append(beyond + rest)
+    return frame.with_columns(found)
 
 
 # ----------------------------------------------------------------------------------------- reading

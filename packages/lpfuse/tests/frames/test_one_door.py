@@ -17,6 +17,7 @@ from lpfuse.monitor import DriftMonitor
 from lpfuse.views import FilledGaps
 from lpfuse_cli.fitting import fit_table
 from lpfuse_cli.scoring import score_frame
+from lpfuse_cli.tables import read_table
 
 POOL = [("knn", make_pipeline(FilledGaps(), KNNDetector()))]
 
@@ -273,7 +274,7 @@ def laboratory(n=60, seed=0):
     return pd.DataFrame({"CRP": crp, "Leukozyten": cells})
 
 
-def test_values_of_a_laboratory_are_numbers():
+def test_values_of_a_laboratory_are_numbers(tmp_path):
     frame = laboratory()
     detector = FusedDetector(["gmm"], random_state=0).fit(frame)
     assert detector.columns_ == {"CRP": "number in mg/l", "Leukozyten": "number in /nl"}
@@ -282,7 +283,12 @@ def test_values_of_a_laboratory_are_numbers():
         "'n.d.' in 'Leukozyten' (1 row).",
         "Read as their limit: '<0,6 mg/l' in 'CRP' (6 rows).",
     ]
+    path = tmp_path / "laboratory.csv"
+    frame.to_csv(path, index=False, sep=";")
+    model = fit_table(read_table(path), detectors=["gmm"], random_state=0)
+    assert model.notes_[1:] == [note.replace("0,6", "0.6") for note in detector.notes_]
     numbers = detector.preparation_.rows_of(frame)
+    np.testing.assert_array_equal(model.preparation_.rows_of(read_table(path)), numbers)
     assert numbers[:6, 0].tolist() == [0.6] * 6
     assert np.isnan(numbers).sum(axis=0).tolist() == [0, 3]
 
