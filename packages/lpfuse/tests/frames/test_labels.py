@@ -110,3 +110,9 @@ def test_names_of_columns_with_and_without_commas():
     assert check_names(["a, b"], columns) == ["a", "b"]
     with pytest.raises(ValueError, match="There is no column 'c'"):
         check_names(["a,c"], columns)
+
+
+def test_numbers_in_another_spelling_are_not_told():
+    found = labels_of(column(["0.0", "1.0", None]), anomaly="1")
+    assert found.values.tolist() == [1, -1, 0]
+    assert found.notes == []

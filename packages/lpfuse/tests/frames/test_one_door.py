@@ -324,3 +324,15 @@ def test_name_of_a_column_as_labels_raises(maker, call):
     detector = FusedDetector(["gmm"], random_state=0)
     eval(f"detector.{call}")  # noqa: S307 -- the remedy works
     assert detector.columns_ == {"bar": "number"}
+
+
+def test_a_row_of_a_frame_raises_with_the_remedy():
+    frame = pumps()
+    detector = made().fit(frame)
+    with pytest.raises(ValueError, match=r"take a row of a frame by frame\.iloc\[\[0\]\]"):
+        detector.predict(frame.iloc[0])
+    assert detector.predict(frame.iloc[[0]]).shape == (1,)
+
+
+def test_a_single_detector_is_not_proven():
+    assert "A single detector has all the weight." in made().fit(pumps()).summary()
