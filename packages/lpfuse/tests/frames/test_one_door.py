@@ -336,3 +336,14 @@ def test_a_row_of_a_frame_raises_with_the_remedy():
 
 def test_a_single_detector_is_not_proven():
     assert "A single detector has all the weight." in made().fit(pumps()).summary()
+
+
+def test_mistakes_of_all_columns_are_told_at_once():
+    frame = pumps().assign(bar="2.5", when="2024-02-28 12:00").astype({"bar": object})
+    frame["bar"] = [f"{bar:.3f}" for bar in np.random.default_rng(0).normal(2.5, 0.1, 200)]
+    frame["when"] = [f"2024-02-{1 + k % 28:02} {k % 24:02}:00" for k in range(200)]
+    detector = made().fit(frame)
+    frame.loc[4, "bar"], frame.loc[9, "when"] = "much", "31.02."
+    with pytest.raises(ValueError, match="row 5 holds 'much'") as refusal:
+        detector.predict(frame)
+    assert "'when' must hold dates as 2024-02-28; row 10 holds '31.02.'" in str(refusal.value)

@@ -647,7 +647,8 @@ def fit_experts(
     for number, (_, score) in enumerate(training.folds.pairs):
         fit_without[score] = number
     shrinkage = ensemble_shrinkage(levelled[probes], probed[:, :, kept], fit_without[probes])
-    return [_mean_of(fits[i]) for i in kept], levelled, shrinkage
+    means = {i: MeanOfFits([fit.estimator for fit in fits[i]]) for i in kept}
+    return [fits[i][0].with_estimator(means[i]) for i in kept], levelled, shrinkage
 
 
 def _reseeded(expert: Member, number: int) -> Member:
@@ -659,11 +660,6 @@ def _reseeded(expert: Member, number: int) -> Member:
         if key.endswith("random_state") and isinstance(value, Integral)
     }
     return expert.with_estimator(made.set_params(**seeds) if seeds else made)
-
-
-def _mean_of(fits: Sequence[Member]) -> Member:
-    """Make a member that scores by the mean of several."""
-    return fits[0].with_estimator(MeanOfFits([fit.estimator for fit in fits]))
 
 
 def _beside_score(experts: list[Member], d: int) -> list[Member]:

@@ -273,12 +273,7 @@ def numbers_of(
         As in `plain_numbers`.
     """
     column, numbers, wrong = read_numbers(column, truths, unit, forgiving, decimal)
-    if wrong.any():
-        what = "numbers" if unit is None else f"numbers in {quote(unit)}"
-        raise ValueError(
-            f"Column {quote(column.name)} must hold {what}; {first_cell(column, wrong, start)}. "
-            "Correct the cell, or leave it empty where the value is missing."
-        )
+    _refuse(column, wrong, "numbers" if unit is None else f"numbers in {quote(unit)}", start)
     return np.array(numbers.fill_null(np.nan), dtype=np.float64)
 
 
@@ -334,6 +329,15 @@ def first_cell(column: polars.Series, where: polars.Series, start: int | None = 
     row = int(where.arg_true()[0])
     place = f"row {row + 1:,}" if start is None else f"line {start + row + 2:,}"
     return f"{place} holds {quote(column[row])}"
+
+
+def _refuse(column: polars.Series, wrong: polars.Series, what: str, start: int | None) -> None:
+    """Raise an error that names the first wrong cell, if there is one."""
+    if wrong.any():
+        raise ValueError(
+            f"Column {quote(column.name)} must hold {what}; {first_cell(column, wrong, start)}. "
+            "Correct the cell, or leave it empty where the value is missing."
+        )
 
 
 def as_polars(X: Any) -> polars.DataFrame:
@@ -460,12 +464,7 @@ def moments_of(
         As in `first_cell`.
     """
     found, wrong = read_moments(column, order, zone)
-    if wrong.any():
-        what = "times" if order == NO_DATE else f"dates as {_example(order)}"
-        raise ValueError(
-            f"Column {quote(column.name)} must hold {what}; {first_cell(column, wrong, start)}. "
-            "Correct the cell, or leave it empty where the value is missing."
-        )
+    _refuse(column, wrong, "times" if order == NO_DATE else f"dates as {_example(order)}", start)
     return found
 
 

@@ -228,8 +228,8 @@ def _infer_text_kind(texts: polars.Series) -> ColumnKind:
         return ColumnKind("text" if is_prose else "id", f"{why} ({said})", texts)
     if is_prose and different > MOST_CATEGORIES:
         return ColumnKind("text", f"it is free text ({said})", texts)
-    why = _why_all_rare(texts)
-    if not why and _share_of_common(rows) < COMMON:
+    why, counts = _why_all_rare(texts), rows.value_counts()["count"]
+    if not why and counts.filter(counts >= FEWEST_ROWS).sum() < COMMON * len(rows):
         return ColumnKind("id", f"most of its texts are rare ({said}), as names are", texts)
     return ColumnKind("id" if why else "category", why, texts)
 
@@ -278,12 +278,6 @@ def _why_all_rare(texts: polars.Series) -> str:
     return "" if (most or 0) >= FEWEST_ROWS else f"no text in it occurs in {FEWEST_ROWS} rows"
 
 
-def _share_of_common(texts: polars.Series) -> float:
-    """Share of rows whose text occurs in enough of them."""
-    counts = texts.value_counts()["count"]
-    return float(counts.filter(counts >= FEWEST_ROWS).sum()) / len(texts)
-
-
 def _mistakes(texts: polars.Series, bare: polars.Series, units: polars.Series) -> polars.Series:
     """Tell which texts seem to be mistakes among numbers."""
     known = _units(units)[:1]
@@ -314,7 +308,6 @@ def _refuse_mistakes(mixed: list[ColumnKind], rows: polars.DataFrame, start: int
 MOST_NAMES = 30  # that a message lists; chosen by hand
 NOTHING = "Not judged, for nothing is there to judge by: no score, and called an anomaly"
 OTHER = "(other)"
-IF_DECIMALS = "If they stand before decimals, convert these columns to numbers first."
 
 
 # Columns by name, and what was seen in them; orders of dates are checked before they are used.
@@ -577,12 +570,18 @@ class TablePreparation:
         frame, start
             As in `numbers`.
         """
-        found: dict[str, Any] = {
-            name: numbers_of(frame[name], start, *self._reading(name))
-            for name in self.number_columns
-        }
-        found |= {name: moments_of(frame[name], *self._clock(name), start) for name in self.orders}
-        found |= {name: self._texts(frame[name]) for name in self.text_columns}
+        found: dict[str, Any] = {name: self._texts(frame[name]) for name in self.text_columns}
+        mistakes = []
+        for name in [*self.number_columns, *self.orders]:
+            try:
+                if name in self.orders:
+                    found[name] = moments_of(frame[name], *self._clock(name), start)
+                else:
+                    found[name] = numbers_of(frame[name], start, *self._reading(name))
+            except ValueError as error:
+                mistakes.append(str(error))
+        if mistakes:
+            raise ValueError(" ".join(mistakes[:MOST_NAMES]))
         return polars_module().DataFrame(found)
 
     def _sign(self, name: str) -> str | None:
@@ -826,7 +825,8 @@ def learn_preparation(
     made.told = (f"Taken as missing: {', '.join(words[:MOST_NAMES])}.",) if words else ()
     made.told += (f"Read as their limit: {', '.join(limits[:MOST_NAMES])}.",) if limits else ()
     if whole := [name for name in whole if name in made.number_columns]:
-        made.told += (f"Points between thousands: {quoted(whole)}. {IF_DECIMALS}",)
+        what = "If they stand before decimals, convert these columns to numbers first."
+        made.told += (f"Points between thousands: {quoted(whole)}. {what}",)
     made.zones = {name: zone_of(frame[name]) for name in made.orders}
     frame = frame.with_columns(taken.column for taken in kept if taken.kind == "category")
     _count_from_first_date(made)
