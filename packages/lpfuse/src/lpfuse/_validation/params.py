@@ -478,8 +478,8 @@ class _FoundLabels:
                     f"{did_you_mean(word, map(str, self.known))}{self.choices(self.each_alone())}"
                 )
                 raise ValueError(f"{self.held(self.known)}, and nowhere {what}.{hint}")
-            texts = (kind for kind in meant if isinstance(_parse_text(kind), str))
-            other = sorted(text for text in texts if text != str(word))
+            spelled = (kind for kind in meant if isinstance(_parse_text(kind), str))
+            other = sorted(text for text in spelled if text != str(word))
             if other:
                 rows = counted(sum(self.counts[text] for text in other), "row")
                 notes.append(f"Labels {quoted(other)} ({rows}) are taken as {quote(word)}.")
