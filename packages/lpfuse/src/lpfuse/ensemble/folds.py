@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host, is_blocked
+from lpfuse._format import quote
 from lpfuse._validation.params import Labels, check_chances, check_row_names, is_count, read_labels
 from lpfuse._validation.tables import check_table, column_names, is_frame, to_known_frame
 from lpfuse.ensemble.copies import without_copies
@@ -172,6 +173,9 @@ def prepare_rows(
         X, y = draw_from_blocks(X, y, groups, kind, subsample, random)
     features, preparation = X, None
     if is_frame(to_known_frame(X)):
+        if isinstance(single, str) and single in to_known_frame(X).columns:
+            name, of = quote(single), "columns=" if hasattr(X, "assign") else ""
+            raise ValueError(f"y={name} is a column of X. Call fit(X.drop({of}{name}), X[{name}])")
         features, preparation = prepare_frame(X, columns)
     table = check_table(features)
     if isinstance(table, np.ndarray) and preparation is None and groups is None:

@@ -101,7 +101,9 @@ def feature_positions(columns: Any, made: TablePreparation, name: str) -> list[i
     name : str
         The detector, for the message of a refusal.
     """
-    found = column_positions(columns, made.without_rows(), name)
+    import polars  # the rows were a data frame
+
+    found = column_positions(columns, polars.DataFrame(schema=[*made.names]), name)
     wanted = [made.names[k] for k in ([] if found is None else found)]
     places = [place for column in wanted for place in made.groups.get(column, [])]
     if not places:
@@ -311,6 +313,8 @@ def _column(X: Table, j: int) -> NDArray[Any]:
 # placeholders; a column of few values holds codes. Chosen on 332 tables: docs/adr/0047.
 GAP, SURPRISE, MOST_IMPLAUSIBLE, MOST_DIFFERENT = 5.0, 8.0, 0.03, 0.01
 FEWEST_CELLS, FEWEST_VALUES = 100, 5
+# Implausible wherever they lie, where several rows hold one, and no other cell is negative.
+PLACEHOLDERS = (-99.0, -999.0, -9999.0, -99999.0, -999999.0)
 
 
 def blank_implausible(X: Table, labels: Host, names: Sequence[str] | None = None) -> Table:
@@ -371,6 +375,10 @@ def _implausible(column: NDArray[Any]) -> Index:
     if n < FEWEST_CELLS:
         return none
     cells, most, tail = column[there].astype(np.float64), int(n * MOST_IMPLAUSIBLE), n // 10
+    is_lowest = cells == cells.min()
+    if cells.min() in PLACEHOLDERS and 1 < is_lowest.sum() == (cells < 0).sum() <= most:
+        others = np.where(column == cells.min(), np.nan, column)
+        return np.sort(np.concatenate([there[is_lowest], _implausible(others)]))
     with np.errstate(over="ignore", invalid="ignore"):
         distances = np.abs(cells - np.median(cells))
         kept = n - 1 - most - tail
