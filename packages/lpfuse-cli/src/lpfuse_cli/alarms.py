@@ -442,11 +442,6 @@ def _measured(found: Figures) -> str:
     return f"{found['flagged']:,} of {found['rows']:,}; 95 % interval {interval}"
 
 
-def _like_calibration(found: Figures) -> str:
-    n = counted(found["calibration_rows"], "row")
-    return n if found["of"] == "training" else n.replace("row", "normal row")
-
-
 def _unlabelled(found: Figures) -> str:
     kind = found["unlabelled"]
     if kind is None or found["trained_on"]["flatters"]:
@@ -457,8 +452,9 @@ def _unlabelled(found: Figures) -> str:
     if kind["expected"] is None:
         return f"Of {rows} {per_cent(kind['share'])} were flagged ({_measured(kind)})."
     told = (
-        f"{describe_request(found)}: of {rows} like the {_like_calibration(found)} of the "
-        f"calibration {per_cent_range(*kind['expected'])} are to be expected. "
+        f"{describe_request(found)}: of {rows} like the "
+        f"{counted(found['calibration_rows'], 'row')} of the calibration "
+        f"{per_cent_range(*kind['expected'])} are to be expected. "
         f"{per_cent(kind['share'])} were flagged ({_measured(kind)})."
     )
     normal = found["of"] == "normal"

@@ -87,7 +87,7 @@ Label = Annotated[
     typer.Option(
         metavar=COLUMN,
         help="The column that tells normal rows from anomalies; empty cells: not known. "
-        "Without it all rows are taken as normal.",
+        "Without it all rows are unlabelled.",
     ),
 ]
 Normal = Annotated[

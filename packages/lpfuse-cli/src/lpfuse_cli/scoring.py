@@ -34,6 +34,7 @@ from lpfuse_cli.reasons import WHY, with_reasons, with_unusual
 from lpfuse_cli.tables import (
     READABLE,
     Chunk,
+    example_row,
     hinted_errors,
     how_prepared,
     numbered_errors,
@@ -80,7 +81,7 @@ def load_model(
         )
     try:
         with warnings.catch_warnings(action="ignore"):
-            score_frame(model, model.preparation_.example())
+            score_frame(model, example_row(model.preparation_))
     except Exception as error:  # whatever a forged file may lead to
         raise ValueError(
             f"{plain(path)} is damaged: it cannot score a row ({type(error).__name__}: "

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 from lpfuse._format import plain, quote
 from lpfuse._validation.params import Labels, check_count, counted, is_gap, quoted
 from lpfuse.frames import TableFormat, TablePreparation
-from lpfuse.frames.cells import OPEN, SEPARATORS, decimal_signs, plain_numbers, polars_module
+from lpfuse.frames.cells import LIMIT, OPEN, SEPARATORS, decimal_signs, plain_numbers, polars_module
 
 if TYPE_CHECKING:
     import polars
@@ -290,10 +290,13 @@ def decimals_of(frame: polars.DataFrame, format: TableFormat) -> tuple[str, dict
 
 
 def with_points(frame: polars.DataFrame, signs: dict[str, str]) -> polars.DataFrame:
-    """Write numbers with decimal points and without separators of thousands."""
-    return frame.with_columns(
-        plain_numbers(frame[name], sign) for name, sign in signs.items() if name in frame.columns
-    )
+    """Write numbers with decimal points and without separators of thousands; <0,6 becomes <0.6."""
+    found = []
+    for column in (frame[name] for name in signs if name in frame.columns):
+        beyond = column.str.extract(f"({LIMIT})").fill_null("")
+        rest = plain_numbers(column.str.replace(LIMIT, ""), signs[column.name])
+        found.append(beyond + rest)
+    return frame.with_columns(found)
 
 
 # ----------------------------------------------------------------------------------------- reading
@@ -1365,6 +1368,15 @@ def how_prepared(model: FusedDetector) -> TablePreparation:
     return made
 
 
+def example_row(made: TablePreparation) -> polars.DataFrame:
+    """Return a plausible row of a table, to try things out."""
+    pl = polars_module()
+    numbers = {name: [np.nan_to_num(median)] for name, median in made.medians.items()}
+    moments = {name: pl.Series([0]).cast(pl.Datetime("us")) for name in made.orders}
+    texts = {name: kinds[:1] for name, kinds in made.categories.items()}
+    return pl.DataFrame({**numbers, **moments, **texts})
+
+
 # ------------------------------------------------------------------------------------------ labels
 
 
@@ -1390,8 +1402,8 @@ def split_labels(
                     f"{name}={quote(word)} says what labels mean, but not in which column. Name "
                     "it: label=COLUMN"
                 )
-        note = f"Label: none; all {frame.height:,} rows are taken as normal."
-        return frame, np.ones(frame.height), {}, note
+        note = f"Label: none; all {counted(frame.height, 'row')} are unlabelled."
+        return frame, np.zeros(frame.height), {}, note
     (label,) = check_names([label], frame.columns)
     labels = labels_of(frame[label], normal, anomaly)
     words = {k: each[0] if len(each) == 1 else each for k, each in labels.words.items()}

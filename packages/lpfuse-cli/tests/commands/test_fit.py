@@ -59,7 +59,7 @@ def test_without_a_label(train, tmp_path):
     answer = fit(train, "--detectors", "gmm", "--drop", "state", "-o", tmp_path / "m", "-q")
     assert answer.exit_code == 0
     model = lpfuse.load(tmp_path / "m")
-    assert model.notes_[0] == "Label: none; all 100 rows are taken as normal."
+    assert model.notes_[0] == "Label: none; all 100 rows are unlabelled."
     assert model.preparation_.dropped["state"] == "as asked"
 
 

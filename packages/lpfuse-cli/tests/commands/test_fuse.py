@@ -69,7 +69,7 @@ def test_quiet_is_the_table_alone(scores):
 
 def test_without_labels(scores):
     answer = fuse(scores, "--drop", "fake", "--direction", "knn=anomaly")
-    assert "Label: none; all 300 rows are taken as normal." in answer.stdout
+    assert "Label: none; all 300 rows are unlabelled." in answer.stdout
     assert "AUC" not in answer.stdout
 
 

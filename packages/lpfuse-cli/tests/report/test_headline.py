@@ -186,3 +186,9 @@ def test_anomalies_among_rows_that_nobody_looked_at():
         "How many of the training rows without a label are anomalies is not known"
     )
     assert "up to 23 %" in told
+
+
+def test_equal_figures_have_no_interval():
+    told = headline(facts(0.0, (0.0, 0.0), judged_on={"anomalies": 15}))
+    assert told[1].startswith("Both rank these rows equally well, but with 15 rows of a class")
+    assert "0.0 points" not in " ".join(told)

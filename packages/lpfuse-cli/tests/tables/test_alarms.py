@@ -228,7 +228,7 @@ def test_rows_with_gaps_and_new_texts():
 def test_sentences_about_rows_without_labels():
     told = describe_alarms(judged(Calibrated(299), 56, 400))
     assert told == [
-        "5 % false alarms were asked for: of 400 rows like the 299 normal rows of the calibration "
+        "5 % false alarms were asked for: of 400 rows like the 299 rows of the calibration "
         "2.2 to 8.5 % are to be expected. 14 % were flagged (56 of 400; 95 % interval 11 to 18 %). "
         "Either these rows hold anomalies, about 38 more than the rate explains, or what is normal "
         "has changed since the training."

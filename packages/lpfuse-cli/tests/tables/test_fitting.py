@@ -8,6 +8,7 @@ import pytest
 import lpfuse
 from helpers.pumps import DETECTORS, pumps
 from lpfuse import FusedDetector, GMMDetector
+from lpfuse.ensemble.defaults import named_detectors
 from lpfuse.ensemble.scoring import score_columns
 from lpfuse.ensemble.summary import outcome, proof
 from lpfuse_cli.fitting import fit_table, fuse_table
@@ -75,7 +76,7 @@ def test_without_label_all_rows_are_normal():
     frame = pumps(60, worn=0).drop("state")
     model = fit_table(frame, detectors=["gmm"], show_notes=told.append)
     assert told == [model.notes_]
-    assert model.notes_[0] == "Label: none; all 60 rows are taken as normal."
+    assert model.notes_[0] == "Label: none; all 60 rows are unlabelled."
     assert (model.out_of_fold_.labels == 1).all()
 
 
@@ -118,10 +119,9 @@ def test_what_is_asked_for_arrives():
 
 def test_detectors_are_configured_for_their_rows():
     frame = pumps(60)
-    model = fit_table(frame, label="state", normal="ok", detectors=["lof"])
-    normal = frame["state"].to_list().count("ok")
-    assert normal < 60
-    assert model.detectors_[0][1][-1].n_neighbors == normal // 2
+    model = fit_table(frame, label="state", normal="ok", detectors=["kpca"])
+    few, many = (named_detectors(["kpca"], n=n)[0][1][-1].approximation for n in (60, 100_000))
+    assert model.detectors_[0][1][-1].approximation == few != many
 
 
 @pytest.mark.parametrize(("p", "expected"), [("auto", 4.0), (1, 1.0), ("inf", np.inf), (3.5, 3.5)])

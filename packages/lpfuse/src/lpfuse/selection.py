@@ -18,11 +18,10 @@ from lpfuse._arrays.operations import Host
 from lpfuse._files import ANY, saved_as
 from lpfuse._validation.params import check_choice, check_p
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.calibration import OutOfFoldScores
+from lpfuse.ensemble.calibration import CalibratedFit, OutOfFoldScores
 from lpfuse.ensemble.defaults import Choice, Strategy
-from lpfuse.ensemble.folds import Training
+from lpfuse.ensemble.folds import Rows, Training
 from lpfuse.ensemble.pool import Member, Pool
-from lpfuse.frames import TablePreparation
 from lpfuse.fusion.lp import PAPER_GRID, LpFusion, lp_path
 from lpfuse.metrics import best_g_mean, mean_over_folds
 from lpfuse.optim import LpPath
@@ -286,9 +285,9 @@ class FusedDetectorCV(FusedDetector):
         for p in self.ps:
             check_p(p)
 
-    def _strategy(self, preparation: TablePreparation | None) -> GridSearch:
+    def _strategy(self, rows: Rows | CalibratedFit) -> GridSearch:
         return GridSearch(
-            **self._choices(preparation),
+            **self._choices(rows),
             ps=self.ps,
             rhos=self.rhos,
             grids=dict(self.grids or {}),

@@ -63,6 +63,23 @@ def test_placeholders_beyond_an_empty_gap_are_found(value, count):
     assert np.array_equal(np.isnan(blanked[:, 0]), np.arange(800) < count)
 
 
+def test_placeholders_within_a_long_tail_are_found():
+    X = RNG.lognormal(3.0, 2.0, size=(800, 1))
+    X[:8] = -999.0
+    assert X.max() > 999
+    with pytest.warns(UserWarning, match=r"−999 \(8×\)"):
+        blanked = blank_implausible(X, np.zeros(800))
+    assert np.array_equal(np.isnan(blanked[:, 0]), np.arange(800) < 8)
+
+
+@pytest.mark.parametrize("others", [[], [-999.0] * 40, [-999.0, -3.0]])
+def test_lowest_values_are_no_placeholders(others):
+    """One alone, too many, or beside other negative numbers."""
+    X = RNG.lognormal(3.0, 2.0, size=(800, 1))
+    X[: len(others) + 1, 0] = [-999.0, *others]
+    assert blank_implausible(X, np.zeros(800)) is X
+
+
 @pytest.mark.parametrize("frame", [np.asarray, np.float32, pd.DataFrame, pl.DataFrame])
 def test_a_warning_names_column_value_and_count(frame):
     X = frame(spoilt(rows(200, 0)))

@@ -119,9 +119,9 @@ def test_a_column_that_holds_the_labels_is_told():
     words = WORDS.str.strip().str.lower()
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(state=words)
     with pytest.warns(UserWarning, match="y can be read off column 'state' of X"):
-        made().fit(frame, words, anomaly="leak")
+        made().fit(frame, words, anomaly="leak", order="random")
     with pytest.warns(UserWarning, match="y can be read off column 3 of X"):
-        made().fit(np.column_stack([X, SIGNS]), SIGNS)
+        made().fit(np.column_stack([X, SIGNS]), SIGNS, order="random")
     made().fit(frame, words, anomaly="leak", columns={"state": "drop"})
 
 

@@ -111,7 +111,10 @@ def test_texts_among_numbers_with_units_are_asked_about():
 def test_texts_that_number_takes_as_missing_are_told():
     made = learn([f"{k / 7:.2f} bar" for k in range(57)] + ["<0.1", "<0.1", "7 psi"],
                  kinds={"a": "number"})  # fmt: skip
-    assert made.notes[0] == "Taken as missing: '<0.1' in 'a' (2 rows), '7 psi' in 'a' (1 row)."
+    assert made.notes[:2] == [
+        "Taken as missing: '7 psi' in 'a' (1 row).",
+        "Read as their limit: '<0.1' in 'a' (2 rows).",
+    ]
 
 
 # --------------------------------------------------------------------- decimal signs and thousands

@@ -68,12 +68,10 @@ def test_only_anomalies_are_labelled(values, normal):
 @pytest.mark.parametrize(
     ("values", "normal", "told"),
     [
-        (["ok", "ok"], "ok", "holds 'ok' in every row, so it tells nothing"),
-        ([1, 1], None, "holds 1 in every row"),
-        ([None, None], "ok", "holds nothing in every row"),
+        (["ok", "ok"], None, "Say normal='ok' (2 normal rows, 0 anomalies)"),
+        ([None, None], "ok", "is empty. Name another column, or none"),
         (["ok", "bad"], "okay", "(1 row), and nowhere 'okay'. Did you mean 'ok'? Say normal="),
         ([0, 1], "2", "nowhere '2'. Say normal='0' (1 normal row, 1 ano"),
-        (["ok", "OK"], "Ok", "holds 'ok', 'OK', all of which are normal"),
         (["yes", "no"], "", "nowhere an empty label"),
         ([[1], [2]], "1", "holds List(Int64); expected one value a row"),
     ],
@@ -82,6 +80,12 @@ def test_labels_that_do_not_tell_are_refused(values, normal, told):
     with pytest.raises(ValueError, match="The label column 'state'") as refusal:
         labels_of(column(values), normal)
     assert told in str(refusal.value)
+
+
+@pytest.mark.parametrize(("values", "normal"), [(["ok", "ok "], "ok"), ([1, 1], None)])
+def test_all_rows_may_be_normal(values, normal):
+    """Rows that are known to be normal are not unlabelled ones."""
+    assert labels_of(column(values), normal).values.tolist() == [1, 1]
 
 
 def test_a_value_never_seen_is_refused_later_where_all_labels_are_known():
@@ -106,3 +110,9 @@ def test_names_of_columns_with_and_without_commas():
     assert check_names(["a, b"], columns) == ["a", "b"]
     with pytest.raises(ValueError, match="There is no column 'c'"):
         check_names(["a,c"], columns)
+
+
+def test_numbers_in_another_spelling_are_not_told():
+    found = labels_of(column(["0.0", "1.0", None]), anomaly="1")
+    assert found.values.tolist() == [1, -1, 0]
+    assert found.notes == []

@@ -17,6 +17,7 @@ from lpfuse.monitor import DriftMonitor
 from lpfuse.views import FilledGaps
 from lpfuse_cli.fitting import fit_table
 from lpfuse_cli.scoring import score_frame
+from lpfuse_cli.tables import read_table
 
 POOL = [("knn", make_pipeline(FilledGaps(), KNNDetector()))]
 
@@ -122,7 +123,7 @@ def test_numbers_in_another_unit_are_warned_of_where_texts_are_missing():
     crp = [f"{value:.1f} mg/L" if value > 0.5 else "<0.5" for value in rng.lognormal(size=200)]
     frame = pd.DataFrame({"CRP": crp, "Hb": rng.normal(14, 1, 200)})
     detector = FusedDetector(["gmm"], random_state=0).fit(frame, columns={"CRP": "number"})
-    detector.predict(frame.head(9))  # <0.5 is missing, as it was
+    detector.predict(frame.head(9))  # <0.5 is read as 0.5
     new = frame.head(9).assign(CRP=["160 mg/dL", "<0.1", "1 mg/L"] * 3)
     told = "'CRP' holds texts or units that the training did not in 3 rows .* its unit changed"
     with pytest.warns(UserWarning, match=told):
@@ -262,3 +263,87 @@ def test_rows_with_a_gap_are_judged_like_others():
     # 5 % were asked for. With medians and features that tell of gaps, 42 % and 0.4 %.
     assert flagged[gaps].mean() < 0.1
     assert 0.01 < flagged[~gaps].mean() < 0.1
+
+
+def laboratory(n=60, seed=0):
+    """Values with units, commas, limits of detection and words for what was not measured."""
+    rng = np.random.default_rng(seed)
+    crp = [f"{v:.1f} mg/l".replace(".", ",") for v in rng.lognormal(1, 1, n)]
+    cells = [f"{v:.2f} /nl".replace(".", ",") for v in rng.lognormal(2, 0.2, n)]
+    crp[:6], cells[3:6] = ["<0,6 mg/l"] * 6, ["n.b.", "k.A.", "n.d."]
+    return pd.DataFrame({"CRP": crp, "Leukozyten": cells})
+
+
+def test_values_of_a_laboratory_are_numbers(tmp_path):
+    frame = laboratory()
+    detector = FusedDetector(["gmm"], random_state=0).fit(frame)
+    assert detector.columns_ == {"CRP": "number in mg/l", "Leukozyten": "number in /nl"}
+    assert detector.notes_[:2] == [
+        "Taken as missing: 'n.b.' in 'Leukozyten' (1 row), 'k.A.' in 'Leukozyten' (1 row), "
+        "'n.d.' in 'Leukozyten' (1 row).",
+        "Read as their limit: '<0,6 mg/l' in 'CRP' (6 rows).",
+    ]
+    path = tmp_path / "laboratory.csv"
+    frame.to_csv(path, index=False, sep=";")
+    model = fit_table(read_table(path), detectors=["gmm"], random_state=0)
+    assert model.notes_[1:] == [note.replace("0,6", "0.6") for note in detector.notes_]
+    numbers = detector.preparation_.rows_of(frame)
+    np.testing.assert_array_equal(model.preparation_.rows_of(read_table(path)), numbers)
+    assert numbers[:6, 0].tolist() == [0.6] * 6
+    assert np.isnan(numbers).sum(axis=0).tolist() == [0, 3]
+
+
+@pytest.mark.parametrize("texts", [["<18", "18-35", ">65"], ["<50K", ">50K"]])
+def test_ranges_are_categories(texts):
+    frame = pd.DataFrame({"bar": np.random.default_rng(0).normal(size=60), "range": "?"})
+    frame["range"] = (texts * 60)[:60]
+    assert FusedDetector(["gmm"], random_state=0).fit(frame).columns_["range"] == "category"
+
+
+def test_blanks_around_texts_do_not_matter():
+    frame = pumps()
+    blanks = frame.assign(kind=[f" {kind} " for kind in frame["kind"]])
+    blanks["bar"] = [f"{bar!r} " for bar in frame["bar"]]
+    detector = made().fit(blanks)
+    assert detector.columns_ == made().fit(frame).columns_
+    np.testing.assert_array_equal(detector.score_samples(blanks), detector.score_samples(frame))
+
+
+@pytest.mark.parametrize(
+    ("maker", "call"),
+    [
+        (pd.DataFrame, "fit(X.drop(columns='state'), X['state'])"),
+        (pl.DataFrame, "fit(X.drop('state'), X['state'])"),
+    ],
+)
+def test_name_of_a_column_as_labels_raises(maker, call):
+    X = maker({"bar": np.random.default_rng(0).normal(size=60), "state": [1.0, -1.0, 0.0] * 20})
+    with pytest.raises(ValueError, match="is a column of X") as refusal:
+        FusedDetector(["gmm"]).fit(X, "state")
+    assert str(refusal.value).endswith(f"Call {call}")
+    detector = FusedDetector(["gmm"], random_state=0)
+    eval(f"detector.{call}")  # noqa: S307 -- the remedy works
+    assert detector.columns_ == {"bar": "number"}
+
+
+def test_a_row_of_a_frame_raises_with_the_remedy():
+    frame = pumps()
+    detector = made().fit(frame)
+    with pytest.raises(ValueError, match=r"take a row of a frame by frame\.iloc\[\[0\]\]"):
+        detector.predict(frame.iloc[0])
+    assert detector.predict(frame.iloc[[0]]).shape == (1,)
+
+
+def test_a_single_detector_is_not_proven():
+    assert "A single detector has all the weight." in made().fit(pumps()).summary()
+
+
+def test_mistakes_of_all_columns_are_told_at_once():
+    frame = pumps().assign(bar="2.5", when="2024-02-28 12:00").astype({"bar": object})
+    frame["bar"] = [f"{bar:.3f}" for bar in np.random.default_rng(0).normal(2.5, 0.1, 200)]
+    frame["when"] = [f"2024-02-{1 + k % 28:02} {k % 24:02}:00" for k in range(200)]
+    detector = made().fit(frame)
+    frame.loc[4, "bar"], frame.loc[9, "when"] = "much", "31.02."
+    with pytest.raises(ValueError, match="row 5 holds 'much'") as refusal:
+        detector.predict(frame)
+    assert "'when' must hold dates as 2024-02-28; row 10 holds '31.02.'" in str(refusal.value)

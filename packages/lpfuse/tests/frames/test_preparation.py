@@ -282,7 +282,8 @@ def test_missing_columns_are_named_with_the_closest():
 
 def test_surprises_are_counted():
     numbers = {"a": [1, None, 2, 4] * 3, "b": [1, 3, 2, 9] * 3}
-    made = learn({**numbers, "k": ["x", "y"] * 6, "o": ["p"] * 9 + ["q"] * 3})
+    rows = {**numbers, "k": ["x", "y"] * 6, "o": ["p"] * 9 + ["q"] * 3}
+    made = learn(rows)
     new = pl.DataFrame({"a": [None, 1], "b": [None, None], "k": ["z", None], "o": ["new", "p"]})
     assert made.new_in(new) == {
         "Missing, as it never was in training: 'b'": 2,
@@ -290,7 +291,7 @@ def test_surprises_are_counted():
         "New, a text that was not in training, and taken as missing: 'k'": 1,
         "New, a text that was not in training, and taken as missing: 'o'": 1,
     }
-    assert made.new_in(made.example()) == {}
+    assert made.new_in(pl.DataFrame(rows)) == {}
 
 
 def test_notes_tell_what_was_taken_as_what():

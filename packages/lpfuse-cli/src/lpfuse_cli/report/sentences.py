@@ -85,6 +85,8 @@ def _chance(summary: dict[str, Any]) -> str:
         f"The difference of {points(best['gain'])} {may} (95 % interval {_points(low)} to "
         f"{_points(high)})"
     )
+    if low == high == 0:
+        text = "Both rank these rows equally well"
     count = min(judged["anomalies"], judged["taken_as_normal"])
     if count < FEW:
         text += f", but with {count} rows of a class that is a rough guide"

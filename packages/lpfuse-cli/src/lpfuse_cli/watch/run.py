@@ -32,7 +32,7 @@ from lpfuse.frames import TableFormat
 from lpfuse.frames.cells import OPEN, check_names
 from lpfuse.monitor import DriftMonitor, DriftStatus, StreamCounts
 from lpfuse_cli.scoring import check_kept, cores, load_model, rows_of
-from lpfuse_cli.tables import how_prepared, numbered_errors, read_table
+from lpfuse_cli.tables import example_row, how_prepared, numbered_errors, read_table
 from lpfuse_cli.watch.batches import LACKS, MAX_RECORD, Batch
 from lpfuse_cli.watch.judge import ROW, Clock, Judged, Places, Progress, RowTimes, Tally, judge
 from lpfuse_cli.watch.page import write_status
@@ -383,7 +383,7 @@ class Watch:
 
     def _checked_monitor(self, monitor: Any) -> DriftMonitor:
         """Return the saved monitor, if it is of this model and takes a row, on trial."""
-        row = rows_of(self.model, how_prepared(self.model).example())
+        row = rows_of(self.model, example_row(how_prepared(self.model)))
         names = ("level", "positions_", "column_names_", "detector_names_", "n_features_in_")
         try:
             trial = deepcopy(monitor)

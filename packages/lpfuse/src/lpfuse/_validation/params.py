@@ -56,8 +56,9 @@ class Table(NamedTuple):
             got = f"{quote(values)} ({type(values).__name__})"
         return (
             f"Expected a 2D array of {self.noun.lower()} ({self.shape}) or a data frame, got "
-            f"{got}. Reshape your data with (-1, 1) if it is one column, (1, -1) if one row; make "
-            "a dict a frame, pandas.DataFrame(X), and read a file, pandas.read_csv(X)."
+            f"{got}. Reshape your data with (-1, 1) if it is one column, (1, -1) if one row; take "
+            "a row of a frame by frame.iloc[[0]]; make a list of dicts a frame, "
+            "pandas.DataFrame(X); and read a file, pandas.read_csv(X)."
         )
 
     def too_small(self, got: str) -> str:
@@ -477,7 +478,8 @@ class _FoundLabels:
                     f"{did_you_mean(word, map(str, self.known))}{self.choices(self.each_alone())}"
                 )
                 raise ValueError(f"{self.held(self.known)}, and nowhere {what}.{hint}")
-            other = sorted(text for text in meant if isinstance(text, str) and text != str(word))
+            spelled = (kind for kind in meant if isinstance(_parse_text(kind), str))
+            other = sorted(text for text in spelled if text != str(word))
             if other:
                 rows = counted(sum(self.counts[text] for text in other), "row")
                 notes.append(f"Labels {quoted(other)} ({rows}) are taken as {quote(word)}.")

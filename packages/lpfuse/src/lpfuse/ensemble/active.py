@@ -297,7 +297,7 @@ def relearn(
     experts = [member for member in members if member.learns_from_anomalies]
     without = _without_each_part(result, taught)
     one_class = ScoredMembers(result.pool.one_class, taught.one_class)
-    of_all = without if experts else []
+    of_all = without if experts and training.gap is None else []
     scored = add_experts(one_class, experts, training, FitScheduler(n_jobs), strategy, of_all)
     fit = fuse_pool(scored, training, strategy, random)
     calibration, others = _calibration_again(result, taught, fit, without, strategy, random, n_jobs)

@@ -205,7 +205,7 @@ def _in_order(X: Host, n_different: int) -> Repeats | None:
     """Find rows whose nearest row is among those around them in the table."""
     rises = np.diff(X, axis=0)
     is_sorted = (rises >= 0).all(axis=0) | (rises <= 0).all(axis=0)
-    Z = _scaled([c for c in X[:, ~is_sorted].T if _n_values(c) >= VARIED * n_different])
+    Z = _scaled([c for c in X[:, ~is_sorted].T if len(np.unique(c)) >= VARIED * n_different])
     if Z is None or _follows_order(Z):
         return None
     n, queries = len(Z), _evenly(len(Z), QUERIES)
@@ -288,10 +288,6 @@ def _stretches(n: int) -> Index:
 
 def _evenly(n: int, most: int) -> Index:
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.intp))
-
-
-def _n_values(column: Host) -> int:
-    return len(np.unique(column))
 
 
 def unmistakable(unique: Host) -> Host | None:

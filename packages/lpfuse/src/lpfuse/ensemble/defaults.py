@@ -241,7 +241,7 @@ def named_detectors(names: Sequence[str], n: int) -> list[tuple[str, Any]]:
     pool = several[0] | several[1]
     pool |= _further_detectors(n, pool["gp"][-1].approximation)
     by_name = {known.replace(" ", "-"): detector for known, detector in pool.items()}
-    made = [_of_pyod(name) if name.startswith(params.PYOD) else by_name[name] for name in settled]
+    made = [_found_in_pyod(w) if w.startswith(params.PYOD) else by_name[w] for w in settled]
     return list(zip(names, made, strict=True))
 
 
@@ -292,13 +292,9 @@ def _further_detectors(n: int, approximation: str | None) -> dict[str, Any]:
     return {name: _filled(StandardScaler(), made) for name, made in further.items()}
 
 
-def _of_pyod(name: str) -> Any:
-    """Return ``pyod:NAME`` in its default settings, on standardised features."""
-    return _filled(StandardScaler(), _found_in_pyod(name[len(params.PYOD) :]))
-
-
 def _found_in_pyod(name: str) -> Any:
-    """Find a detector of PyOD; AutoEncoder is in ``auto_encoder``, and so on."""
+    """Find ``pyod:NAME``, on standardised features; AutoEncoder is in ``auto_encoder``."""
+    name = name.removeprefix(params.PYOD)
     try:
         folder = import_module("pyod.models").__path__
     except ImportError as error:
@@ -311,7 +307,7 @@ def _found_in_pyod(name: str) -> Any:
         module = import_module(f"pyod.models.{modules[key(name)]}")
         for found in filter(isclass, vars(module).values()):
             if key(found.__name__) == key(name):
-                return found()
+                return _filled(StandardScaler(), found())
     except ImportError as error:
         raise ValueError(
             f"{params.PYOD}{name} needs a package that is not there: {error}."

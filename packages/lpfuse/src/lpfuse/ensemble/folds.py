@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host, is_blocked
+from lpfuse._format import quote
 from lpfuse._validation.params import Labels, check_chances, check_row_names, is_count, read_labels
 from lpfuse._validation.tables import check_table, column_names, is_frame, to_known_frame
 from lpfuse.ensemble.copies import without_copies
@@ -172,18 +173,18 @@ def prepare_rows(
         X, y = draw_from_blocks(X, y, groups, kind, subsample, random)
     features, preparation = X, None
     if is_frame(to_known_frame(X)):
+        if isinstance(single, str) and single in to_known_frame(X).columns:
+            name, of = quote(single), "columns=" if hasattr(X, "assign") else ""
+            raise ValueError(f"y={name} is a column of X. Call fit(X.drop({of}{name}), X[{name}])")
         features, preparation = prepare_frame(X, columns)
     table = check_table(features)
     if isinstance(table, np.ndarray) and preparation is None and groups is None:
         warn_of_growing_columns(table)
     names = column_names(table) if preparation is None else preparation.feature_names
-    known, windows = RowOrder(order), None
-    if groups is None:
-        known = look_at_order(order, as_numbers(table), names)
-    if known.because:
-        because = known.because[0].upper() + known.because[1:]
-        warnings.warn(f"{because}: no rate of false alarms is promised. {REMEDY}", stacklevel=3)
+    lasting = None if preparation is None else preparation.lasting  # no calendars
+    windows = None
     if order == "time":
+        known = look_at_order(order, as_numbers(table), names, lasting)
         if time is not None:
             time = read_times(time, len(table))
             refuse_steps_back(time)
@@ -206,6 +207,11 @@ def prepare_rows(
     groups = check_row_names(groups, n, "groups")
     if groups is None and kind is None and windows is None and not keep_copies:
         table, labels, asked = without_copies(table, labels, asked)
+    if windows is None:  # of rows that were copied, of one each
+        known = look_at_order(order, as_numbers(table) if groups is None else None, names, lasting)
+        if known.because:
+            because = known.because[0].upper() + known.because[1:]
+            warnings.warn(f"{because}: no rate of false alarms is promised. {REMEDY}", stacklevel=3)
     if windows is not None and names is not None:
         names = windows.names_of(names)
     elif preparation is None:

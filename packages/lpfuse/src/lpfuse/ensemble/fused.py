@@ -38,7 +38,7 @@ from lpfuse.ensemble.calibration import (
 from lpfuse.ensemble.combination import Combination
 from lpfuse.ensemble.defaults import Strategy, asked_fusion, seed_members, take_frames, with_names
 from lpfuse.ensemble.explain import Explanation
-from lpfuse.ensemble.folds import plan_folds, plan_parts, prepare_rows
+from lpfuse.ensemble.folds import Rows, plan_folds, plan_parts, prepare_rows
 from lpfuse.ensemble.out_of_fold import FitScheduler, Progress, score_out_of_fold
 from lpfuse.ensemble.pool import Pool
 from lpfuse.ensemble.rows import (
@@ -48,9 +48,9 @@ from lpfuse.ensemble.rows import (
     Table,
     as_numbers,
     draw_seed,
-    feature_positions,
     hash_rows,
     players_of,
+    seen_features,
     store_rows,
     warn_of_training_rows,
 )
@@ -292,6 +292,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             The fitted estimator.
         """
         self._check_parameters()
+        if time is not None or order == "time":
+            self._check_parameters_for_time()
         if columns is None and take_frames(with_names(self.detectors)):
             columns = "as-is"
         rule, random = self._rule(), self._random()
@@ -302,7 +304,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             keep_copies=not params.is_count(self.cv) or self.calibration == "plain",
         )  # fmt: skip
         rule.check_labels(rows.labels)
-        strategy = self._strategy(rows.preparation)
+        strategy = self._strategy(rows)
 
         training = plan_folds(rows, self.cv, self.calibration, random)
         if strategy.needs_artificial_anomalies(training):
@@ -394,15 +396,33 @@ class FusedDetector(OutlierMixin, BaseEstimator):
                 "cannot be followed. Pass a number of folds or a splitter."
             )
 
-    def _strategy(self, preparation: TablePreparation | None) -> Strategy:
-        """Return what chooses members and fusion; `FusedDetectorCV` has another one."""
-        return Strategy(**self._choices(preparation))
+    def _check_parameters_for_time(self) -> None:
+        """Refuse parameters that set a fixed threshold, or do not know the order of rows."""
+        needed = {
+            "threshold": "false-alarms", "confidence": None,
+            "calibration": "plain" if self.calibration == "plain" else "auto",
+        }  # fmt: skip
+        for name, value in needed.items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    "Rows in time order are judged by an adaptive level, which takes "
+                    f"{name}={value!r}; got {name}={getattr(self, name)!r}."
+                )
+        if not params.is_count(self.cv):
+            raise ValueError(
+                "Rows in time order are dealt out to folds in blocks: cv must be a number of "
+                f"folds, got cv={self.cv!r}."
+            )
 
-    def _choices(self, preparation: TablePreparation | None) -> dict[str, Any]:
+    def _strategy(self, rows: Rows | CalibratedFit) -> Strategy:
+        """Return what chooses members and fusion; `FusedDetectorCV` has another one."""
+        return Strategy(**self._choices(rows))
+
+    def _choices(self, rows: Rows | CalibratedFit) -> dict[str, Any]:
         detectors = with_names(self.detectors)
-        if preparation is not None and isinstance(detectors, list | tuple):
+        if isinstance(detectors, list | tuple):
             detectors = [
-                (*each[:2], feature_positions(each[2], preparation, each[0]))
+                (*each[:2], seen_features(each[2], rows.preparation, rows.windows, each[0]))
                 if isinstance(each, tuple | list) and len(each) == 3 and each[2] is not None
                 else each
                 for each in detectors
@@ -455,7 +475,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         other = copy(self).set_params(fusion=fusion, scaler=scaler, p="auto")
         if getattr(fusion, "uses_features", False):
             raise ValueError(f"{fusion!r} looks at the features of the rows: fit anew with it.")
-        strategy = other._strategy(self.preparation_)
+        strategy = other._strategy(self.result_)
         result = learning.fuse_again(self.result_, strategy, other._rule())
         other.result_ = self._as_given(result)
         return other
@@ -1039,7 +1059,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
                 "(normal) or -1 (anomaly)."
             )
         result = active.relearn(
-            self.result_, numbers, answers, asked, self._strategy(self.preparation_), self._rule(),
+            self.result_, numbers, answers, asked, self._strategy(self.result_), self._rule(),
             cv=self.cv, n_jobs=self.n_jobs, random_state=self.random_state,
         )  # fmt: skip
         self.result_ = self._as_given(result)
@@ -1137,7 +1157,12 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             )
         if is_blocked(X):
             X, _ = draw_from_blocks(X, None, None, None, subsample, random)
-        table = self._table(X)
+        if self.windows_ is None:
+            table, windows = self._table(X), None
+        else:  # rows to come follow these
+            stream, windows = self.follow(), copy(self.windows_)
+            table, windows.history_ = stream.features(X), stream.history
+            scale = scale is True
         if self.preparation_ is not None:  # rows without any value calibrate nothing
             table = table[~np.isnan(table).all(axis=1)]
         if not len(table):
@@ -1147,7 +1172,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         warn_of_training_rows(known, table, done, least=0.5)
         raw, features = self._score_table(table)
         result = active.recalibrate(self.result_, table, raw, features, rule, scale, random)
-        self.result_ = self._as_given(result)
+        self.result_ = replace(self._as_given(result), windows=windows)
         return self
 
     # ---------------------------------------------------------- parameters of detectors by name
@@ -1297,7 +1322,10 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         lines = [*self.notes_, *describe_learning(self)]
-        lines.append(f"A score below {self.offset_:.4g} is an anomaly.")
+        if self.windows_ is None:
+            lines.append(f"A score below {self.offset_:.4g} is an anomaly.")
+        if self.windows_ is not None or self.order_.because:
+            lines.append(self.calibration_promise_.sentence())
         weights = getattr(self.fusion_, "weights_", None)
         if weights is not None:
             order = np.argsort(-np.abs(weights), kind="stable")

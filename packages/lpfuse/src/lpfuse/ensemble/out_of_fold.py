@@ -182,11 +182,12 @@ def score_out_of_fold(
         _keep(scored, each, strategy) for scored, each in zip(found, trainings, strict=True)
     ]
     scheduler.later = 0
-    of_all = [
-        (_scores_of_all_rows(part, scored, n), part.learn)
-        for part, scored in zip(parts, without, strict=True)
-    ]
-    of_all = of_all if experts else []
+    of_all = []
+    if experts and training.gap is None:  # in time order the folds of experts are no parts
+        of_all = [
+            (_scores_of_all_rows(part, scored, n), part.learn)
+            for part, scored in zip(parts, without, strict=True)
+        ]
     return add_experts(whole, experts, training, scheduler, strategy, of_all), without
 
 
@@ -530,7 +531,8 @@ def count_rows(
     rows = np.arange(len(scores)) if rows is None else rows
     labels, counts = training.labels[rows], np.ones(len(scores))
     seen = _fused_by_prior(scores[rows], labels, one_class, scaler, prior)
-    counts[rows] = row_weights(seen, labels, chances[rows])
+    hidden = hidden_chance(strangeness(seen), SHARE)
+    counts[rows] = answer_weights(1.0 - hidden, labels, chances[rows])
     return counts
 
 
@@ -622,9 +624,8 @@ def fit_experts(
     left_out: set[int] = set()
     scores = np.full((len(known), len(experts)), np.nan)
     probed = np.full((len(rounds), len(probes), len(experts)), np.nan)
-    for (i, number, score), result in zip(
-        places, scheduler.run(tasks, _expert_work(tasks)), strict=True
-    ):
+    work = [2 * len(task[1][3]) for task in tasks]  # experts take twice as long as detectors
+    for (i, number, score), result in zip(places, scheduler.run(tasks, work), strict=True):
         if result is None:
             left_out.add(i)
         else:
@@ -647,7 +648,8 @@ def fit_experts(
     for number, (_, score) in enumerate(training.folds.pairs):
         fit_without[score] = number
     shrinkage = ensemble_shrinkage(levelled[probes], probed[:, :, kept], fit_without[probes])
-    return [_mean_of(fits[i]) for i in kept], levelled, shrinkage
+    means = {i: MeanOfFits([fit.estimator for fit in fits[i]]) for i in kept}
+    return [fits[i][0].with_estimator(means[i]) for i in kept], levelled, shrinkage
 
 
 def _reseeded(expert: Member, number: int) -> Member:
@@ -659,16 +661,6 @@ def _reseeded(expert: Member, number: int) -> Member:
         if key.endswith("random_state") and isinstance(value, Integral)
     }
     return expert.with_estimator(made.set_params(**seeds) if seeds else made)
-
-
-def _expert_work(tasks: Sequence[Any]) -> list[int]:
-    """Estimate how long fits of experts take: twice as long as those of detectors."""
-    return [2 * len(task[1][3]) for task in tasks]
-
-
-def _mean_of(fits: Sequence[Member]) -> Member:
-    """Make a member that scores by the mean of several."""
-    return fits[0].with_estimator(MeanOfFits([fit.estimator for fit in fits]))
 
 
 def _beside_score(experts: list[Member], d: int) -> list[Member]:
@@ -782,21 +774,6 @@ def hidden_chance(rank: Host, share: float | Host, steep: float = STEEP) -> Host
     """Return the chance q that rows of these ranks are hidden anomalies, given their share."""
     found: Host = np.minimum(SUREST, share * steep * rank ** (steep - 1.0))
     return found
-
-
-def row_weights(scores: Host, known: Host, chances: Host) -> Host:
-    """Return how much each row counts: see :func:`lpfuse.answers.answer_weights`.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n,)
-        Held-out scores by detectors that learn from normal rows.
-    known : ndarray of shape (n,)
-        +1, −1, or 0 for unlabelled.
-    chances : ndarray of shape (n,)
-        With which rows were asked about; NaN where they were not.
-    """
-    return answer_weights(1.0 - hidden_chance(strangeness(scores), SHARE), known, chances)
 
 
 def expert_weights(weights: Host, known: Host) -> Host:

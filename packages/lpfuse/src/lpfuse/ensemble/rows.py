@@ -23,6 +23,7 @@ from lpfuse._validation.tables import column_names, does_grow
 from lpfuse.adapters import call_on_protected_rows
 from lpfuse.frames import TablePreparation
 from lpfuse.time.order import RANDOM, TIME, UNTOLD, RowOrder
+from lpfuse.time.windows import Windows
 
 Table = Any  # an n×d array of floats, or a data frame
 Index = NDArray[np.intp]
@@ -100,7 +101,9 @@ def feature_positions(columns: Any, made: TablePreparation, name: str) -> list[i
     name : str
         The detector, for the message of a refusal.
     """
-    found = column_positions(columns, made.without_rows(), name)
+    import polars  # the rows were a data frame
+
+    found = column_positions(columns, polars.DataFrame(schema=[*made.names]), name)
     wanted = [made.names[k] for k in ([] if found is None else found)]
     places = [place for column in wanted for place in made.groups.get(column, [])]
     if not places:
@@ -119,6 +122,30 @@ def players_of(groups: Mapping[str, Any] | None, made: TablePreparation) -> dict
     taken = {place for places in found.values() for place in places}
     rest = {name: places for name, places in made.groups.items() if places}
     return found | {name: some for name, some in rest.items() if not taken & {*some}}
+
+
+def seen_features(
+    columns: Any, made: TablePreparation | None, windows: Windows | None, name: str
+) -> Any:
+    """Return the features that are made of the columns which a detector shall see.
+
+    Parameters
+    ----------
+    columns, name
+        As in `column_positions`.
+    made : TablePreparation or None
+        How the columns of a data frame became features.
+    windows : Windows or None
+        How features of rows in time order became those with windows, block by block.
+    """
+    if made is not None:
+        columns = feature_positions(columns, made, name)
+    if windows is None:
+        return columns
+    d = windows.n_features_in_
+    found = column_positions(columns, np.empty((1, d)), name)
+    base = np.arange(d) if found is None else found
+    return np.concatenate([base + k * d for k in range(len(windows.features))])
 
 
 def _positions_of_several(wanted: Any, X: Table, name: str) -> Index:
@@ -286,6 +313,8 @@ def _column(X: Table, j: int) -> NDArray[Any]:
 # placeholders; a column of few values holds codes. Chosen on 332 tables: docs/adr/0047.
 GAP, SURPRISE, MOST_IMPLAUSIBLE, MOST_DIFFERENT = 5.0, 8.0, 0.03, 0.01
 FEWEST_CELLS, FEWEST_VALUES = 100, 5
+# Implausible wherever they lie, where several rows hold one, and no other cell is negative.
+PLACEHOLDERS = (-99.0, -999.0, -9999.0, -99999.0, -999999.0)
 
 
 def blank_implausible(X: Table, labels: Host, names: Sequence[str] | None = None) -> Table:
@@ -346,6 +375,10 @@ def _implausible(column: NDArray[Any]) -> Index:
     if n < FEWEST_CELLS:
         return none
     cells, most, tail = column[there].astype(np.float64), int(n * MOST_IMPLAUSIBLE), n // 10
+    is_lowest = cells == cells.min()
+    if cells.min() in PLACEHOLDERS and 1 < is_lowest.sum() == (cells < 0).sum() <= most:
+        others = np.where(column == cells.min(), np.nan, column)
+        return np.sort(np.concatenate([there[is_lowest], _implausible(others)]))
     with np.errstate(over="ignore", invalid="ignore"):
         distances = np.abs(cells - np.median(cells))
         kept = n - 1 - most - tail
@@ -674,21 +707,30 @@ REMEDY = (
 )
 
 
-def look_at_order(order: str | None, table: Any, names: list[str] | None) -> RowOrder:
+def look_at_order(
+    order: str | None,
+    table: Host | None,
+    names: Sequence[str] | None,
+    columns: Sequence[int] | None = None,
+) -> RowOrder:
     """Estimate how far consecutive rows depend on each other.
 
     Parameters
     ----------
     order : {"time", "random"} or None
         As the user said.
-    table : array of shape (n, d)
-        Rows as they came; columns that are no numbers are left out.
-    names : list of d str or None
+    table : array of shape (n, d) or None
+        Rows as they came. Columns that only grow or fall are left out: rows may be sorted by them.
+    names : sequence of d str or None
         Of the columns.
+    columns : sequence of positions, optional
+        Of the columns to look at; None: all.
     """
     check_choice("order", order, (None, TIME, RANDOM))
-    if order == RANDOM or not isinstance(table, np.ndarray) or len(table) < FEWEST_ORDERED:
+    columns = [] if table is None else range(table.shape[1]) if columns is None else columns
+    if order == RANDOM or table is None or len(table) < FEWEST_ORDERED or not len(columns):
         return RowOrder(order)
+    table = table[:, columns]
     starts = np.linspace(0, max(len(table) - SEGMENT, 0), SEGMENTS).astype(int)
     segments = [table[start : start + SEGMENT] for start in np.unique(starts)]
     found = np.array([[_rank_correlation(column) for column in part.T] for part in segments])
@@ -700,7 +742,8 @@ def look_at_order(order: str | None, table: Any, names: list[str] | None) -> Row
     spacing = max(correlation_length(column) for column in table[: SEGMENT * SEGMENTS].T)
     if order == TIME:
         return RowOrder(order, max(1.0, spacing))
-    name = f"column {most}" if names is None else quote(names[most])
+    place = columns[most]
+    name = f"column {place}" if names is None else quote(names[place])
     because = (
         f"consecutive rows resemble each other (rank correlation {correlation[most]:.2f} in "
         f"{name}), as rows in time do, and the order of the rows was not told"
@@ -709,9 +752,12 @@ def look_at_order(order: str | None, table: Any, names: list[str] | None) -> Row
 
 
 def _rank_correlation(values: Host) -> float:
-    """Return the rank correlation of each value with the next one; 0 where there is none."""
+    """Return the rank correlation of each value with the next one; 0 where all steps are alike."""
     there = values[~np.isnan(values)]
     if len(there) < FEWEST_ORDERED or there.min() == there.max():
+        return 0.0
+    steps = np.diff(there)
+    if (steps >= 0).all() or (steps <= 0).all():
         return 0.0
     ranks = rankdata(there)
     ranks -= ranks.mean()

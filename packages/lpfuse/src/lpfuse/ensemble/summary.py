@@ -75,7 +75,7 @@ def promise_of(fused: FusedDetector) -> CalibrationPromise:
     )  # fmt: skip
     if rate is None:
         return replace(promise, because="the threshold was set by labelled rows, not by a rate")
-    if order.order == "time" and result.calibration.by != "forward":
+    if order.order == "time" and result.calibration.by == "plain":
         few = "no rehearsal was made: there are too few rows, or calibration is not 'auto'"
         return replace(promise, because=few)
     return replace(promise, because=order.because, burst=BURST if order.order == "time" else None)
@@ -121,22 +121,18 @@ def weights_origin(fused: FusedDetector) -> dict[str, Any]:
 def describe_learning(fused: FusedDetector) -> list[str]:
     """Say which rows were learnt from, where the weights come from, and what is proven of them."""
     rows, origin = rows_by_label(fused), weights_origin(fused)
-    kinds = [
-        f"{rows[key]:,} {word}"
-        for key, word in (
-            ("normal", "known to be normal"),
-            ("anomalies", "known anomalies"),
-            ("unlabelled", "unlabelled"),
-        )
-        if rows[key]
-    ]
+    words = {"anomalies": "known anomalies", "unlabelled": "unlabelled"}
+    words = {"normal": "known to be normal"} | words
+    kinds = [f"{rows[key]:,} {word}" for key, word in words.items() if rows[key]]
     aside = f"; {counted(rows['set_aside'], 'row')} set aside" if rows["set_aside"] else ""
     total = rows["normal"] + rows["anomalies"] + rows["unlabelled"]
     told = [f"Learnt from {counted(total, 'row')}: {listed(kinds)}{aside}."]
     certificate = fused.certificate_
     proven = "" if certificate is None else f", {proof(float(certificate.relative_gap))}"
     source = "other tables" if origin["from"] == "tables" else "the prior"
-    if origin["moved"] is None:
+    if len(fused.detector_names_) == 1:
+        told.append("A single detector has all the weight.")
+    elif origin["moved"] is None:
         told.append(f"The weights were learnt from these rows{proven}.")
     elif origin["moved"] < UNMOVED:
         why = "there are no labelled anomalies to learn them from"

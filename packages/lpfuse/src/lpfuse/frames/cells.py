@@ -41,7 +41,7 @@ def polars_module() -> ModuleType:
 # ------------------------------------------------------------------------------- numbers and units
 
 _BEFORE = r"(?:[€$£¥]|EUR|USD|GBP|CHF|JPY|CNY|INR|AUD|CAD|SEK|NOK|DKK|PLN)?\s*"
-_AFTER = r"\s*(?:[\p{L}%‰°µΩ€$£¥][\p{L}\p{N}%°/^²³⁻¹·*.\-]{0,11})?"
+_AFTER = r"\s*(?:/?[\p{L}%‰°µΩ€$£¥][\p{L}\p{N}%°/^²³⁻¹·*.\-]{0,11})?"
 
 
 def _body(decimal: str, other: str) -> str:
@@ -55,10 +55,13 @@ NUMBER = {
     sign: rf"^(?P<before>{_BEFORE})(?P<number>{_body(sign_, other)})(?P<after>{_AFTER})$"
     for sign, sign_, other in ((".", r"\.", ","), (",", ",", "."))
 }
+LIMIT = r"^[<>≤≥]=?\s*"  # before a number: a value beyond what was measured, read as that limit
 
 
 def plain_numbers(cells: polars.Series, decimal: str | None) -> polars.Series:
     """Texts with the numbers in them as Python writes them; what is no number stays as it is.
+
+    The number of ``<0.6``, below what was measured, is the limit 0.6.
 
     Parameters
     ----------
@@ -72,13 +75,13 @@ def plain_numbers(cells: polars.Series, decimal: str | None) -> polars.Series:
     >>> import polars as pl
     >>> plain_numbers(pl.Series(["1.234,5", "7,67 m3/h", "none"]), ",").to_list()
     ['1234.5', '7.67 m3/h', 'none']
-    >>> plain_numbers(pl.Series(["1 234.5", "€ 3.50", "1,234"]), ".").to_list()
-    ['1234.5', '€ 3.50', '1234']
+    >>> plain_numbers(pl.Series(["1 234.5", "€ 3.50", "1,234", "< 0.6 mg/l"]), ".").to_list()
+    ['1234.5', '€ 3.50', '1234', '0.6 mg/l']
     """
     pl = polars_module()
     if decimal is None or (decimal == "." and not _unread(cells).any()):
         return cells
-    parts = cells.str.extract_groups(NUMBER[decimal]).struct
+    parts = cells.str.replace(LIMIT, "").str.extract_groups(NUMBER[decimal]).struct
     number = parts.field("number").str.replace_all(rf"[{',' if decimal == '.' else '.'}\s'’]", "")
     number = number.str.replace(",", ".", literal=True).str.replace("−", "-", literal=True)
     made = parts.field("before") + number + parts.field("after")
@@ -169,7 +172,10 @@ GAPS = (
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
 # Among numbers and dates these as well, and in any case; as a category they may be meant.
-NUMBER_GAPS = sorted({each.lower() for each in GAPS} | {"-", "--", "---", "–", "—", "."})
+NUMBER_GAPS = sorted({each.lower() for each in GAPS} | {
+    "-", "--", "---", "–", "—", ".", "k.a.", "k. a.", "missing", "n.a.", "n.b.", "n.d.", "n.v.",
+    "unknown",
+})  # fmt: skip
 
 
 def says_missing(column: polars.Series, of_texts: bool = False) -> polars.Series:
@@ -267,12 +273,7 @@ def numbers_of(
         As in `plain_numbers`.
     """
     column, numbers, wrong = read_numbers(column, truths, unit, forgiving, decimal)
-    if wrong.any():
-        what = "numbers" if unit is None else f"numbers in {quote(unit)}"
-        raise ValueError(
-            f"Column {quote(column.name)} must hold {what}; {first_cell(column, wrong, start)}. "
-            "Correct the cell, or leave it empty where the value is missing."
-        )
+    _refuse(column, wrong, "numbers" if unit is None else f"numbers in {quote(unit)}", start)
     return np.array(numbers.fill_null(np.nan), dtype=np.float64)
 
 
@@ -330,10 +331,20 @@ def first_cell(column: polars.Series, where: polars.Series, start: int | None = 
     return f"{place} holds {quote(column[row])}"
 
 
+def _refuse(column: polars.Series, wrong: polars.Series, what: str, start: int | None) -> None:
+    """Raise an error that names the first wrong cell, if there is one."""
+    if wrong.any():
+        raise ValueError(
+            f"Column {quote(column.name)} must hold {what}; {first_cell(column, wrong, start)}. "
+            "Correct the cell, or leave it empty where the value is missing."
+        )
+
+
 def as_polars(X: Any) -> polars.DataFrame:
     """Convert a data frame of pandas, polars, narwhals or Arrow to polars.
 
-    Columns that hold values of several types become texts, as all cells of a CSV file are.
+    Columns that hold values of several types become texts, as all cells of a CSV file are. Blanks
+    around texts are left out.
 
     Parameters
     ----------
@@ -343,12 +354,13 @@ def as_polars(X: Any) -> polars.DataFrame:
     Examples
     --------
     >>> import pandas as pd
-    >>> as_polars(pd.DataFrame({"bar": [2.5, None], "kind": ["a", 1]})).rows()
+    >>> as_polars(pd.DataFrame({"bar": [2.5, None], "kind": ["a ", 1]})).rows()
     [(2.5, 'a'), (None, '1')]
     """
     pl, frame = polars_module(), to_known_frame(X)
+    stripped = pl.selectors.string().str.strip_chars()
     if isinstance(frame, pl.DataFrame):
-        return frame
+        return frame.with_columns(stripped)
     if not is_frame(frame):
         raise TypeError(
             f"Expected a data frame with named columns, got {type(X).__name__}. Make it one, for "
@@ -359,7 +371,8 @@ def as_polars(X: Any) -> polars.DataFrame:
     if twice:
         raise ValueError(f"Columns need names of their own, but {quote(twice[0])} occurs twice.")
     columns = (frame.iloc[:, j] for j in range(len(names)))
-    return pl.DataFrame([_series(name, each) for name, each in zip(names, columns, strict=True)])
+    table = pl.DataFrame([_series(name, each) for name, each in zip(names, columns, strict=True)])
+    return table.with_columns(stripped)
 
 
 def _series(name: str, column: Any) -> polars.Series:
@@ -451,12 +464,7 @@ def moments_of(
         As in `first_cell`.
     """
     found, wrong = read_moments(column, order, zone)
-    if wrong.any():
-        what = "times" if order == NO_DATE else f"dates as {_example(order)}"
-        raise ValueError(
-            f"Column {quote(column.name)} must hold {what}; {first_cell(column, wrong, start)}. "
-            "Correct the cell, or leave it empty where the value is missing."
-        )
+    _refuse(column, wrong, "times" if order == NO_DATE else f"dates as {_example(order)}", start)
     return found
 
 
@@ -604,20 +612,15 @@ def labels_of(
     if column.dtype.is_nested():
         raise ValueError(f"{where} holds {plain(column.dtype)}; expected one value a row.")
     cells = column.to_list()
-    kinds = dict.fromkeys(cells)
-    known = [kind for kind in kinds if not is_gap(kind)]
-    if not is_later and (not known or len(kinds) == 1):
+    if not is_later and all(map(is_gap, dict.fromkeys(cells))):
         raise ValueError(
-            f"{where} holds {quoted(known) if known else 'nothing'} in every row, so it tells "
-            "nothing. Name another column, or none: all rows are then taken as normal."
+            f"{where} is empty. Name another column, or none: all rows are then unlabelled."
         )
     labels = read_labels(
         cells, len(cells), normal=normal, anomaly=anomaly, zero=0 if is_later else None,
         called=where, call="{}", is_later=is_later,
     )  # fmt: skip
     assert labels is not None
-    if not is_later and (labels.values > 0).all():
-        raise ValueError(f"{where} holds {quoted(known)}, all of which are normal. Leave it out.")
     return labels
 
 

@@ -25,6 +25,7 @@ from lpfuse._validation.tables import (
 from lpfuse.frames.cells import (
     CYCLES,
     ELAPSED,
+    LIMIT,
     NO_DATE,
     OPEN,
     SINCE,
@@ -227,8 +228,8 @@ def _infer_text_kind(texts: polars.Series) -> ColumnKind:
         return ColumnKind("text" if is_prose else "id", f"{why} ({said})", texts)
     if is_prose and different > MOST_CATEGORIES:
         return ColumnKind("text", f"it is free text ({said})", texts)
-    why = _why_all_rare(texts)
-    if not why and _share_of_common(rows) < COMMON:
+    why, counts = _why_all_rare(texts), rows.value_counts()["count"]
+    if not why and counts.filter(counts >= FEWEST_ROWS).sum() < COMMON * len(rows):
         return ColumnKind("id", f"most of its texts are rare ({said}), as names are", texts)
     return ColumnKind("id" if why else "category", why, texts)
 
@@ -277,12 +278,6 @@ def _why_all_rare(texts: polars.Series) -> str:
     return "" if (most or 0) >= FEWEST_ROWS else f"no text in it occurs in {FEWEST_ROWS} rows"
 
 
-def _share_of_common(texts: polars.Series) -> float:
-    """Share of rows whose text occurs in enough of them."""
-    counts = texts.value_counts()["count"]
-    return float(counts.filter(counts >= FEWEST_ROWS).sum()) / len(texts)
-
-
 def _mistakes(texts: polars.Series, bare: polars.Series, units: polars.Series) -> polars.Series:
     """Tell which texts seem to be mistakes among numbers."""
     known = _units(units)[:1]
@@ -313,7 +308,6 @@ def _refuse_mistakes(mixed: list[ColumnKind], rows: polars.DataFrame, start: int
 MOST_NAMES = 30  # that a message lists; chosen by hand
 NOTHING = "Not judged, for nothing is there to judge by: no score, and called an anomaly"
 OTHER = "(other)"
-IF_DECIMALS = "If they stand before decimals, convert these columns to numbers first."
 
 
 # Columns by name, and what was seen in them; orders of dates are checked before they are used.
@@ -468,11 +462,6 @@ class TablePreparation:
         words = {"normal": self.normal, "anomaly": self.anomaly}
         return labels_of(frame[self.label], **words, is_later=is_later).values
 
-    def without_rows(self) -> polars.DataFrame:
-        """Return the columns of the training rows, without a row."""
-        pl = polars_module()
-        return pl.DataFrame(schema=dict.fromkeys(self.names, pl.Float64))
-
     def table(self, X: Any, estimator: Any) -> Host:
         """Return the features of rows: of a data frame, or an array that holds them already.
 
@@ -585,12 +574,18 @@ class TablePreparation:
         frame, start
             As in `numbers`.
         """
-        found: dict[str, Any] = {
-            name: numbers_of(frame[name], start, *self._reading(name))
-            for name in self.number_columns
-        }
-        found |= {name: moments_of(frame[name], *self._clock(name), start) for name in self.orders}
-        found |= {name: self._texts(frame[name]) for name in self.text_columns}
+        found: dict[str, Any] = {name: self._texts(frame[name]) for name in self.text_columns}
+        mistakes = []
+        for name in [*self.number_columns, *self.orders]:
+            try:
+                if name in self.orders:
+                    found[name] = moments_of(frame[name], *self._clock(name), start)
+                else:
+                    found[name] = numbers_of(frame[name], start, *self._reading(name))
+            except ValueError as error:
+                mistakes.append(str(error))
+        if mistakes:
+            raise ValueError(" ".join(mistakes[:MOST_NAMES]))
         return polars_module().DataFrame(found)
 
     def _sign(self, name: str) -> str | None:
@@ -635,14 +630,6 @@ class TablePreparation:
             if here.any():
                 wrong[name] = here
         return wrong
-
-    def example(self) -> polars.DataFrame:
-        """Return a plausible row, to try things out."""
-        pl = polars_module()
-        numbers = {name: [np.nan_to_num(median)] for name, median in self.medians.items()}
-        moments = {name: pl.Series([0]).cast(pl.Datetime("us")) for name in self.orders}
-        texts = {name: kinds[:1] for name, kinds in self.categories.items()}
-        return pl.DataFrame({**numbers, **moments, **texts})
 
     def all_missing(self, frame: polars.DataFrame) -> polars.Series:
         """Which rows, as in `numbers`, hold no value in any column: nothing to judge them by."""
@@ -821,7 +808,7 @@ def learn_preparation(
     written, frame = frame, frame.with_columns(made._spelt(frame[name]) for name in signs)
     made.points = tuple(n for n in signs if n not in commas and (frame[n] != written[n]).any())
     told = dict.fromkeys(categories, "category") | dict.fromkeys(drop, "drop") | given
-    kept, words = [], []
+    kept, words, limits = [], [], []
     for column in frame:
         name = column.name
         if features and name not in features and name not in given and name not in drop:
@@ -832,12 +819,18 @@ def learn_preparation(
             taken = infer_kind(column, asked_for=name in features, scores=scores)
         _record_kind(made, taken, cycles=1 if name in told else CYCLES)
         kept.append(taken)
-        words += [] if taken.why else _words_for_gaps(written[name], taken.column)
+        if is_text(written[name]) and not taken.why:
+            missing = taken.column.is_null()
+            words += _count_cells(written[name], missing)
+            if taken.kind == "number":
+                limits += _count_cells(written[name], ~missing, LIMIT)
     if mixed := [taken for taken in kept if taken.kind == MIXED]:
         _refuse_mistakes(mixed, written, start)
     made.told = (f"Taken as missing: {', '.join(words[:MOST_NAMES])}.",) if words else ()
+    made.told += (f"Read as their limit: {', '.join(limits[:MOST_NAMES])}.",) if limits else ()
     if whole := [name for name in whole if name in made.number_columns]:
-        made.told += (f"Points between thousands: {quoted(whole)}. {IF_DECIMALS}",)
+        what = "If they stand before decimals, convert these columns to numbers first."
+        made.told += (f"Points between thousands: {quoted(whole)}. {what}",)
     made.zones = {name: zone_of(frame[name]) for name in made.orders}
     frame = frame.with_columns(taken.column for taken in kept if taken.kind == "category")
     _count_from_first_date(made)
@@ -852,11 +845,11 @@ def learn_preparation(
     return made
 
 
-def _words_for_gaps(given: polars.Series, taken: polars.Series) -> list[str]:
-    """List the words that were taken for gaps, and in how many rows."""
-    cells = given.filter(given.is_not_null() & taken.is_null() & is_text(given))
-    counts = Counter(filter(None, texts_of(cells).str.strip_chars().to_list()))
-    return [f"{quote(word)} in {quote(given.name)} ({counted(rows, 'row')})"
+def _count_cells(texts: polars.Series, where: polars.Series, pattern: str = "") -> list[str]:
+    """List some cells of a column of texts, and in how many rows each is."""
+    cells = texts_of(texts.filter(where)).drop_nulls().str.strip_chars()
+    counts = Counter(filter(None, cells.filter(cells.str.contains(pattern)).to_list()))
+    return [f"{quote(word)} in {quote(texts.name)} ({counted(rows, 'row')})"
             for word, rows in counts.most_common()]  # fmt: skip
 
 
@@ -932,7 +925,8 @@ def prepare_frame(X: Any, columns: Any) -> tuple[Any, TablePreparation | None]:
     frame = to_known_frame(X)
     if isinstance(columns, str) or not is_frame(frame):
         return X, None
-    if find_spec("polars") is None and not columns and _all_numbers(frame):
+    all_numbers = all(getattr(kind, "kind", "O") in "biuf" for kind in frame.dtypes)
+    if find_spec("polars") is None and not columns and all_numbers:
         return X, None
     table = as_polars(frame)
     if 0 in table.shape:
@@ -970,10 +964,6 @@ def take_time(X: Any, time: str) -> tuple[Any, Any]:
     if order is not None:
         return rest, 86_400 * days_of(read_moments(column, order)[0])
     return rest, column.to_numpy()
-
-
-def _all_numbers(frame: Any) -> bool:
-    return all(getattr(kind, "kind", "O") in "biuf" for kind in frame.dtypes)
 
 
 # ------------------------------------------------------------------------------------------ ranges

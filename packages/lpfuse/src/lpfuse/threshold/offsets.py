@@ -89,7 +89,7 @@ for 1.7 % or more.'
         asked, sure = _percent(self.false_alarm_rate), ""
         if self.because:
             return f"No rate of false alarms is promised: {self.because}."
-        if self.burst is not None:
+        if self.burst is not None and self.k:
             return (
                 f"Of any n consecutive rows, at most {asked} and {self.burst + 1} more are called "
                 f"anomalies, whatever the rows do; {asked} in the long run, where rows change no "

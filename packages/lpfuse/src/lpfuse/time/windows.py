@@ -18,7 +18,7 @@ from lpfuse._validation.params import check_count
 from lpfuse._validation.tables import check_table
 from lpfuse.time.order import read_times
 
-SMALLEST = 1e-3  # of the usual spread: what the logarithm of a spread of zero is taken of
+SMALLEST = 0.1  # of the usual spread: what the logarithm of a spread of zero is taken of
 
 
 @saved_as("History")
@@ -45,6 +45,7 @@ class _Look(NamedTuple):
     past: Callable[[int], Host]
     length: int
     season: int
+    full: Host  # share of the window that lies in the series, of shape (n, 1)
 
     def sums(self, of: Callable[[int], Host], first: int = 0) -> tuple[Host, Host]:
         """Add up a function of the lag over the window; also return how many were there."""
@@ -121,14 +122,15 @@ class Windows(TransformerMixin, BaseEstimator):
         The end of the rows that were fitted: rows that follow them continue from there.
     step_ : float
         Usual seconds between rows; 1 where no time was told.
-    usual_spread_ : ndarray of shape (d,)
-        Median standard deviation in a window of the rows that were fitted.
+    usual_level_, usual_spread_ : ndarrays of shape (d,)
+        Median of the rows that were fitted, and of the standard deviation in a window.
 
     Notes
     -----
     The columns of the result are in blocks, a block for each of `features`, with the d columns of
     the rows in their order. The first rows of the training have the features of the first full
-    window; the first rows of later series have shorter windows.
+    window. The first rows of later series have shorter windows, and are taken as usual for the
+    rest: a feature counts as far as its window is full.
 
     Examples
     --------
@@ -205,12 +207,13 @@ class Windows(TransformerMixin, BaseEstimator):
         steps = np.diff(times)
         self.step_ = float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
         self.n_features_in_ = rows.shape[1]
-        self.usual_spread_ = np.ones(rows.shape[1])
+        self.usual_level_ = self.usual_spread_ = np.ones(rows.shape[1])
         none = History(rows[:0], -np.inf)
         look, new = self._look(rows, times, none)
         spread = look.spread()
         with np.errstate(all="ignore"):
             usual = np.nanmedian(np.where(np.isfinite(spread), spread, np.nan), axis=0)
+            self.usual_level_ = np.nan_to_num(np.nanmedian(rows, axis=0))
         self.usual_spread_ = np.where(usual > 0, usual, 1.0)
         found, self.history_ = self.follow(rows, times, none)
         d, changing = rows.shape[1], [name != "value" for name in self.features]
@@ -264,10 +267,12 @@ class Windows(TransformerMixin, BaseEstimator):
         for name in self.features:
             block = FEATURES[name](look)
             if name == "spread":
-                relative = np.maximum(block / self.usual_spread_, SMALLEST)
-                block = np.log(np.where(np.isnan(block) & ~np.isnan(rows), 1.0, relative))
-            elif name not in ("value", "lag", "mean"):  # changes: none at the start of a series
-                block = np.where(np.isnan(block) & ~np.isnan(rows), 0.0, block)
+                block = np.log(np.maximum(block / self.usual_spread_, SMALLEST))
+            # At the start of a series windows are short: the rest counts as usual.
+            if name == "mean":
+                block = look.full * block + (1 - look.full) * self.usual_level_
+            elif name not in ("value", "lag"):
+                block = np.where(np.isnan(block) & ~np.isnan(rows), 0.0, look.full * block)
             blocks.append(block)
         kept = np.concatenate([history.rows, rows])
         start = len(history.rows) + int(np.flatnonzero(new)[-1]) if new.any() else 0
@@ -296,7 +301,10 @@ class Windows(TransformerMixin, BaseEstimator):
                 found[first:] = np.where(same[:, None], both[earlier], np.nan)
             return found
 
-        return _Look(rows, past, self.length, self.season), new
+        index = np.arange(m, m + n)
+        begun = np.maximum.accumulate(np.where(new, index, 0))
+        full = np.minimum(index - begun + 1, self.length) / self.length
+        return _Look(rows, past, self.length, self.season, full[:, None]), new
 
     def names_of(self, names: Sequence[str]) -> list[str]:
         """Return what the features of columns are called."""
