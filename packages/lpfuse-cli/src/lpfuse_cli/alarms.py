@@ -200,7 +200,9 @@ Figures = dict[str, Any]
 def describe_promise(fused: FusedDetector) -> str:
     """Say what is promised where rows come in time, or why nothing is; empty for other rows."""
     order = fused.order_
-    return "" if order.order != TIME and not order.because else fused.calibration_promise_.sentence()
+    return (
+        "" if order.order != TIME and not order.because else fused.calibration_promise_.sentence()
+    )
 
 
 def asked_rate(fused: FusedDetector) -> Figures:

@@ -12,7 +12,7 @@ from lpfuse import FusedDetector
 from lpfuse._format import quote
 from lpfuse._validation.params import Labels, check_choice, check_norm, quoted
 from lpfuse.adapters import ScoreColumn
-from lpfuse.ensemble.rows import look_at_order
+from lpfuse.ensemble.rows import hash_rows, look_at_order
 from lpfuse.frames import TablePreparation, learn_preparation
 from lpfuse.frames.cells import NO_DATE, check_names, order_of
 from lpfuse.time.order import RANDOM, TIME
@@ -150,7 +150,9 @@ def find_time(frame: polars.DataFrame, order: str | None, how: Mapping[str, Any]
         with suppress(ValueError):  # the fit refuses it in words of its own
             made = learn_preparation(frame.drop(name), **_without(how, name))
             numbers = made.numbers(frame)
-            if order or look_at_order(None, numbers, made.feature_names, made.lasting).because:
+            first = np.unique(hash_rows(numbers), return_index=True)[1]  # without copies
+            names, places = made.feature_names, made.lasting
+            if order or look_at_order(None, numbers[np.sort(first)], names, places).because:
                 return name
     return None
 
