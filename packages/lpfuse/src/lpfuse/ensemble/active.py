@@ -338,6 +338,7 @@ def _with_answers(
     decided = np.flatnonzero(answers)
     numbers, answers, asked = numbers[decided], answers[decided], asked[decided]
     first = np.unique(row_keys(numbers), return_index=True)[1]
+    first = first if result.windows is None else np.sort(first)  # in time order, as they came
     numbers, answers, asked = numbers[first], answers[first], asked[first]
     new = np.flatnonzero(find_rows(values, numbers) < 0)
     scores = [result.out_of_fold.scores[:end, :width], aside.scores[:, :width]]

@@ -499,17 +499,20 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         time : array-like of shape (m,), optional
             Their times; of a data frame, by default the column that `fit` took them from.
         """
-        check_is_fitted(self)
-        if self.windows_ is None:
-            raise ValueError(
-                'The detector was fitted without time. Fit it with time= or order="time".'
-            )
+        self._check_in_time()
         column = self.time_column_
         if time is None and column is not None and column in getattr(X, "columns", ()):
             X, time = take_time(X, column)
         made = self.preparation_
         table = check_table(X, estimator=self) if made is None else made.table(X, self)
         return np.asarray(table, dtype=np.float64), time
+
+    def _check_in_time(self) -> None:
+        check_is_fitted(self)
+        if self.windows_ is None:
+            raise ValueError(
+                'The detector was fitted without time. Fit it with time= or order="time".'
+            )
 
     def _table(self, X: Any, time: Any = None) -> Table:
         """Return the rows as the detectors take them: features of a data frame, or a table."""
@@ -771,6 +774,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         Stream
             ``judge(X)`` gives the verdicts of the next rows.
         """
+        self._check_in_time()
         return Stream(self)
 
     def verdicts(self, X: Any, time: Any = None, *, stream: Stream | None = None) -> Verdicts:
