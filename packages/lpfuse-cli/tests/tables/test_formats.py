@@ -14,8 +14,15 @@ from hypothesis import strategies as st
 
 from helpers.pumps import pumps
 from lpfuse.frames import TableFormat
-from lpfuse.frames.cells import SEPARATORS, plain_numbers, split_labels, without_unit
-from lpfuse_cli.tables import CsvFile, Decoder, numbered_errors, read_sample, read_table
+from lpfuse.frames.cells import SEPARATORS, plain_numbers, without_unit
+from lpfuse_cli.tables import (
+    CsvFile,
+    Decoder,
+    numbered_errors,
+    read_sample,
+    read_table,
+    split_labels,
+)
 from lpfuse_cli.watch.batches import CsvText
 
 
