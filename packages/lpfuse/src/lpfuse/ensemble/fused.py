@@ -49,6 +49,7 @@ from lpfuse.ensemble.rows import (
     as_numbers,
     draw_seed,
     hash_rows,
+    places_in_training,
     players_of,
     seen_features,
     store_rows,
@@ -817,6 +818,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         result = self.result_
         if time is not None or result.windows is not None:
+            begins = stream is None
             stream = self.follow() if stream is None else stream
             table = stream.features(X, time)
         else:
@@ -829,7 +831,13 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             decision = scoring.decide(result, raw, scores, self._rule())
             pvalues = scoring.compare(result, raw, scores)
         else:
-            pvalues = stream.level.update(scores)
+            learnt = np.zeros(len(scores), dtype=bool)
+            if begins:  # perhaps with the training rows, which do not move the level
+                learnt = places_in_training(self.rows_, table) >= 0
+                learnt &= learnt[: result.n_learnt].mean() > 0.5
+            pvalues = stream.level.update(np.where(learnt, np.nan, scores))
+            if learnt.any():
+                pvalues[learnt] = scoring.compare(result, raw[learnt], scores[learnt])
             decision = pvalues - np.nextafter(stream.level.rate, 1)  # the rate itself: an alarm
         found = Verdicts(scores, decision, pvalues, contributions, raw)
         return found.of_rows(X, result.pool.names)
