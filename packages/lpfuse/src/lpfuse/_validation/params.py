@@ -987,9 +987,8 @@ def canonical_detector_name(name: str) -> str:
     known = ALIASES.get(known, known)
     if known not in NAMES:
         choices = [*NAMES, *ALIASES]
-        hint = did_you_mean(name, [*choices, PAPER])
-        if known == PAPER:
-            hint = f" {PAPER!r} is a pool and cannot be combined."
+        alone = f" {PAPER!r} is a pool and cannot be combined."
+        hint = alone if known == PAPER else did_you_mean(name, [*choices, PAPER])
         told = f"There is no detector {quote(name)}.{hint} Known are {', '.join(choices)}"
         raise ValueError(f"{told}, and those of PyOD as {PYOD}NAME.")
     return known

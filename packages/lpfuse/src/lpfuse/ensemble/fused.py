@@ -1376,7 +1376,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         order = np.argsort(known, kind="stable")
         found = order[np.minimum(np.searchsorted(known, hashes, sorter=order), len(known) - 1)]
         directly = np.nan if self.fitted_directly_ is None else self.fitted_directly_
-        return np.where(known[found] == hashes, self.result_.of_own_rows.fused[found], directly)
+        return np.where(known[found] == hashes, self.result_.own_fused[found], directly)
 
     @property
     def fitted_labels_(self) -> NDArray[np.int64]:
