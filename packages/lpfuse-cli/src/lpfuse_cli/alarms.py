@@ -21,6 +21,7 @@ from lpfuse.ensemble.rows import places_in_training
 from lpfuse.frames import TablePreparation
 from lpfuse.threshold import THRESHOLD_RULES
 from lpfuse.threshold.offsets import TAIL, requested_rate, share_interval, threshold_ranks
+from lpfuse.time.order import TIME
 
 if TYPE_CHECKING:
     import polars
@@ -196,6 +197,36 @@ def _is_same_table(copies: NDArray[np.intp], training: NDArray[np.intp]) -> bool
 Figures = dict[str, Any]
 
 
+def describe_promise(fused: FusedDetector) -> str:
+    """Say what is promised where rows come in time, or why nothing is; empty for other rows."""
+    order = fused.order_
+    return (
+        "" if order.order != TIME and not order.because else fused.calibration_promise_.sentence()
+    )
+
+
+def asked_rate(fused: FusedDetector) -> Figures:
+    """Return the requested rate, and what is promised of it.
+
+    Returns
+    -------
+    dict
+        What `requested_rate` gives; ``promise``: the sentence of `describe_promise`, beside which
+        no interval is told; ``adaptive``: whether alarms follow slow changes, by p-values.
+    """
+    found, promise = requested_rate(fused), describe_promise(fused)
+    found |= {"promise": promise, "adaptive": fused.windows_ is not None}
+    return found | {"long_run": None} if promise else found
+
+
+def describe_threshold(offset: float, alarms: Figures) -> str:
+    """Say what is an anomaly."""
+    if alarms["adaptive"]:
+        rate = per_cent(alarms["asked"])
+        return f"A row is an anomaly where its p-value among the last rows is at most {rate}"
+    return f"A score below {offset:.4g} is an anomaly"
+
+
 def alarm_figures(fused: FusedDetector, counts: AlarmCounts) -> Figures:
     """Compare the alarms of some rows with those that were asked for.
 
@@ -209,7 +240,7 @@ def alarm_figures(fused: FusedDetector, counts: AlarmCounts) -> Figures:
     Returns
     -------
     dict
-        What `requested_rate` gives; ``rows``, ``normal``, ``anomalies``, ``unlabelled``,
+        What `asked_rate` gives; ``rows``, ``normal``, ``anomalies``, ``unlabelled``,
         ``complete``, ``incomplete`` (a cell is missing, or holds a text that was not in the
         training), each None where there is no such row, else a dict of ``rows``, ``flagged``,
         ``share``, ``low`` and ``high``, the ends of its 95 % interval; ``trained_on``: ``rows``
@@ -221,13 +252,15 @@ def alarm_figures(fused: FusedDetector, counts: AlarmCounts) -> Figures:
         "fewer" or "as expected"; ``unlabelled`` also has ``false``, see `likely_false`. They are
         None where there is nothing to compare with.
     """
-    learnt, asked = count_training_rows(fused, counts), requested_rate(fused)
+    learnt, asked = count_training_rows(fused, counts), asked_rate(fused)
     most = learnt >= MOST * counts.table.sum() > 0
     # New rows alone are compared, if there are others among them.
     table = counts.table[:, :, 0] if learnt and not most else counts.table.sum(axis=2)
     found: Figures = {**asked, "rows": _share(*counts.table.sum(axis=(0, 1, 2)))}
     for place, kind in enumerate(KINDS):
         found[kind] = _share(*table[place].sum(axis=0))
+        if found[kind] is not None:
+            found[kind]["dependent"] = bool(asked["promise"])
     for kind in ("normal", "unlabelled"):
         if found[kind] is not None:
             # A share of all rows, anomalies included, says nothing of normal rows alone.
@@ -338,6 +371,7 @@ def describe_alarms(found: Figures) -> list[str]:
         return []
     told = [*_training(found), describe_shortage(found)]
     if not found["too_few"]:
+        told.append(found["promise"])
         told += [_unlabelled(found), _normal(found), _anomalies(found), _incomplete(found)]
     return [sentence for sentence in told if sentence]
 
@@ -403,7 +437,9 @@ def _training(found: Figures) -> list[str]:
 
 
 def _measured(found: Figures) -> str:
-    """So many rows, with the interval of their share."""
+    """So many rows, with the interval of their share where they stand for themselves."""
+    if found.get("dependent"):
+        return f"{found['flagged']:,} of {found['rows']:,}"
     interval = per_cent_range(found["low"], found["high"])
     return f"{found['flagged']:,} of {found['rows']:,}; 95 % interval {interval}"
 
@@ -504,7 +540,9 @@ RATES = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 
 def threshold(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
     """Where it lies, what set it, and what it does to the rows."""
-    if fused.contamination is not None:
+    if fused.windows_ is not None:
+        rule = describe_threshold(fused.offset_, asked_rate(fused))
+    elif fused.contamination is not None:
         rule = f"{fused.contamination:.3g} of unseen rows like the training rows lie below it"
     else:
         words = THRESHOLD_RULES[fused.threshold].words
@@ -582,7 +620,7 @@ def count_training_alarms(
     is a part; its verdict is whether the interval of their share holds that rate. Gaps are not
     known any more.
     """
-    found = requested_rate(fused)
+    found = asked_rate(fused)
     rate, flagged, normal = found["asked"], scored.margin < 0, scored.taken > 0
     if found["of"] != "normal":
         rate = None
@@ -595,7 +633,8 @@ def count_training_alarms(
     for kind in ("normal", "unlabelled", "taken_as_normal"):
         if found[kind] is not None:
             found[kind] |= {"expected": None, "verdict": None, "excess": None, "false": None}
-    if (taken := found["taken_as_normal"]) and rate is not None and not found["too_few"]:
+    compares = rate is not None and not found["too_few"] and not found["promise"]
+    if (taken := found["taken_as_normal"]) and rate is not None and compares:
         at_most = found["confidence"] is not None
         few = taken["high"] < rate and not at_most
         taken["verdict"] = "more" if taken["low"] > rate else "fewer" if few else "as expected"

@@ -41,6 +41,8 @@ def fit(
     drop: options.Drop = None,
     categories: options.Categories = None,
     kinds: options.As = None,
+    time: options.Time = None,
+    order: options.Order = None,
     sample: options.Sample = None,
     seed: console.Seed = 0,
     key: options.Key = None,
@@ -61,6 +63,11 @@ def fit(
     silent = as_json or console.is_quiet(ctx, quiet)
     check_there(train)
     check_writable(model, [train])
+    if sample is not None and (time is not None or order == "time"):
+        raise ValueError(
+            "--sample draws rows by chance, and rows in time need those before them. Leave "
+            "--sample out, or pass the part of the file that counts."
+        )
     secret = console.read_key(key)
     with console.remarks(silent) as remarks, console.phases(silent) as phases:
         phases.begin(f"Reading {console.called(train)}")
@@ -69,6 +76,7 @@ def fit(
         import numpy as np
 
         from lpfuse.ensemble.summary import outcome
+        from lpfuse_cli.alarms import asked_rate
         from lpfuse_cli.fitting import fit_table
         from lpfuse_cli.tables import how_prepared, numbered_errors
 
@@ -108,6 +116,9 @@ def fit(
                 categories=categories or (),
                 kinds=options.parse_kinds(kinds),
                 decimal=_settled_decimal(told, formats),
+                time=time,
+                order=order,
+                look_for_time=sample is None,
                 random_state=seed,
                 n_jobs=jobs,
                 progress=phases.progress,
@@ -117,7 +128,7 @@ def fit(
         made.told, made.format = (*drawn, *made.told), told
         made.row_numbers = np.array(numbers)
         phases.begin(f"Writing {console.called(model)}")
-        found = outcome(fitted)
+        found = outcome(fitted) | {"alarms": asked_rate(fitted)}
         with write_errors(model.name):
             fitted.save(model, key=secret)
     if as_json:
@@ -184,14 +195,14 @@ def conclusion(found: dict[str, Any], unseen: str = UNSEEN) -> str:
 def threshold_words(found: dict[str, Any]) -> str:
     """Describe the false alarms to expect, or why there is no threshold."""
     from lpfuse._format import per_cent, per_cent_range
-    from lpfuse_cli.alarms import describe_shortage
+    from lpfuse_cli.alarms import describe_shortage, describe_threshold
 
     alarms = found["alarms"]
     if alarms["too_few"]:
         return describe_shortage(alarms)
-    below = f"A score below {found['threshold']:.4g} is an anomaly"
+    below = describe_threshold(found["threshold"], alarms)
     if alarms["long_run"] is None:
-        return f"{below}."
+        return f"{below}. {alarms['promise']}".rstrip()
     sure, about = alarms["confidence"], "about"
     if sure is not None:
         about = f"with a probability of {per_cent(sure)}, at most"
@@ -242,6 +253,7 @@ def fuse(
     import numpy as np
 
     from lpfuse.ensemble.summary import outcome
+    from lpfuse_cli.alarms import asked_rate
     from lpfuse_cli.fitting import fuse_table
     from lpfuse_cli.scoring import check_kept, score_frame
     from lpfuse_cli.tables import how_prepared, numbered_errors, read_table, table_writer
@@ -290,7 +302,7 @@ def fuse(
     if model is not None:
         with write_errors(model.name):
             fitted.save(model, key=secret)
-    found = outcome(fitted)
+    found = outcome(fitted) | {"alarms": asked_rate(fitted)}
     if as_json:
         console.show_json({**found, "notes": fitted.notes_, "warnings": remarks})
     elif out != options.STANDARD:
@@ -778,10 +790,17 @@ def teach(
             if label is None
             else read_labelled(loaded, answers, label, normal, anomaly, told)
         )
+        if loaded.windows_ is not None and found.features is None:
+            raise ValueError(
+                f"{model} judges rows by those before them, which answers alone do not hold. Enter "
+                f"the answers in a column of the table of all rows, then: lpfuse teach {model} "
+                "TABLE --label COLUMN -o MODEL"
+            )
         before = _weights(loaded)
         with model_errors(model, "taught"), numbered_errors(lambda: found.numbers):
             signs = Labels(found.y, {}, [])
-            loaded.teach(rows_of(loaded, found.rows), signs, chances=found.chances)
+            rows = rows_of(loaded, found.rows) if found.features is None else found.features
+            loaded.teach(rows, signs, chances=found.chances)
             # Labels from elsewhere alone say nothing of rows that nobody looked at.
             asked = bool((found.chances == found.chances).any())
             audit = loaded.audit_answers() if asked else None
@@ -858,6 +877,7 @@ def recalibrate(
     check_there(data, model=model)
     from lpfuse._format import per_cent
     from lpfuse.threshold import calibration_promise
+    from lpfuse_cli.alarms import describe_promise
     from lpfuse_cli.scoring import load_detector, model_errors, normal_rows
     from lpfuse_cli.tables import numbered_errors, read_table
 
@@ -882,7 +902,9 @@ def recalibrate(
     with write_errors(out.name):
         loaded.save(out, key=secret)
     n = len(loaded.calibration_)
-    promise = calibration_promise(n, loaded.false_alarm_rate, loaded.confidence).sentence()
+    promise = describe_promise(loaded)
+    if not promise:
+        promise = calibration_promise(n, loaded.false_alarm_rate, loaded.confidence).sentence()
     if as_json:
         flagged = {"before": before, "after": after}
         found = {"rows": len(frame), "calibration_rows": n, "flagged": flagged, "promise": promise}

@@ -154,6 +154,22 @@ As = Annotated[
         show_default="what it looks like, which is said",
     ),
 ]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        metavar=COLUMN,
+        help="The column that tells when rows were, in whose order they are. It is no feature: "
+        "detectors see windows of the last rows, and alarms follow slow changes.",
+        show_default="a column of dates in whose order rows are, where they depend on each other",
+    ),
+]
+Order = Annotated[
+    str | None,
+    typer.Option(
+        metavar="time|random",
+        help="What the order of rows means: time, at even intervals if no column tells, or random.",
+    ),
+]
 READING = "How the table is written"  # what is not said is found in its first rows
 Separator = Annotated[
     str | None,

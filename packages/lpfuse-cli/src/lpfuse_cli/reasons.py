@@ -68,9 +68,9 @@ class Reason:
         """
         return f"{self.value_and_usual()}: {self.push_words()}"
 
-    def value_and_usual(self) -> str:
-        """Format the column, the value of the row, and what is usual."""
-        told = f"{shortened(plain(self.name))} {self.value_words()}"
+    def value_and_usual(self, what: str = "") -> str:
+        """Format the column, the value of the row or `what` it is of it, and what is usual."""
+        told = f"{shortened(plain(self.name))} {what}{self.value_words()}"
         return f"{told} ({self.usual_words()})".replace(" ()", "")
 
     def value_words(self) -> str:
@@ -139,6 +139,7 @@ def reasons(
     names: Sequence[str] | None = None,
     most: int = MOST_COLUMNS,
     background: Any = None,
+    X: Host | None = None,
 ) -> list[list[Reason]]:
     """Find the columns that lowered the score of each row most.
 
@@ -154,13 +155,16 @@ def reasons(
         Columns of a row; those that may as well have done nothing are left out.
     background : array or data frame, optional
         Normal rows to compare with, for a detector that learnt from words and keeps none.
+    X : ndarray, optional
+        Features of the rows with their windows, for a detector of rows in time.
     """
     is_table = model.preparation_ is not None
     rows = rows.select(model.preparation_.columns) if is_table else rows
     wide = len(model.preparation_.columns) if is_table else rows.shape[1]
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # scoring gave these
         size = max(FEWEST, min(BACKGROUND, CELLS // wide))
-        found = model.explain(rows, background=size if background is None else background)
+        given = rows if X is None or model.windows_ is None else X
+        found = model.explain(given, background=size if background is None else background)
     told = found.feature_names if is_table or names is None else list(map(str, names))
     chosen = [_relevant_columns(found, i, most) for i in range(len(found.values))]
     if is_table:
@@ -190,7 +194,7 @@ def reasons(
 
 
 def with_unusual(
-    made: TablePreparation,
+    model: Any,
     frame: polars.DataFrame,
     scored: polars.DataFrame,
     X: Host,
@@ -200,15 +204,15 @@ def with_unusual(
 
     Parameters
     ----------
-    made : TablePreparation
-        With ranges.
+    model : FusedDetector
+        Fitted to a table.
     frame, scored, X : polars.DataFrame, polars.DataFrame, ndarray of shape (n, d)
         Rows, their scores, and their features.
     in_commas : bool, default=False
         Whether numbers have decimal commas.
     """
     alarms = _alarms(scored)
-    told = unusual_columns(made, frame[alarms], X[alarms.to_numpy()], in_commas=in_commas)
+    told = unusual_columns(model, frame[alarms], X[alarms.to_numpy()], in_commas=in_commas)
     texts: list[str | None] = [None] * scored.height
     for row, text in zip(alarms, told, strict=True):
         texts[row] = text
@@ -219,6 +223,7 @@ def with_unusual(
 def with_reasons(
     model: Any,
     frame: polars.DataFrame,
+    X: Host,
     scored: polars.DataFrame,
     most: int,
     in_commas: bool = False,
@@ -228,7 +233,8 @@ def with_reasons(
     if not len(rows):
         return scored, 0
     texts = scored[WHY].to_list()
-    for row, found in zip(rows, reasons(model, frame[rows]), strict=True):
+    told = reasons(model, frame[rows], X=X[rows.to_numpy()])
+    for row, found in zip(rows, told, strict=True):
         found = [each.in_commas() for each in found] if in_commas else found
         texts[row] = "; ".join(each.words() for each in found) or NO_REASON
     column = polars_module().Series(WHY, texts, dtype=polars_module().String)
@@ -243,7 +249,7 @@ IN_RANGE = "no column is out of its usual range, but together they are unusual"
 
 
 def unusual_columns(
-    made: TablePreparation,
+    model: Any,
     frame: polars.DataFrame | None,
     X: Host,
     most: int = MOST_COLUMNS,
@@ -254,8 +260,8 @@ def unusual_columns(
 
     Parameters
     ----------
-    made : TablePreparation
-        With ranges.
+    model : FusedDetector
+        Fitted to a table.
     frame, X : polars.DataFrame or None, ndarray of shape (n, d)
         Rows, and their features; without the former, texts and gaps are not told.
     most : int, default=3
@@ -268,21 +274,28 @@ def unusual_columns(
     list of str
         Of each row numbers outside of where 98 % of the normal training rows lie, by how many
         widths of that range they are outside; texts that were not in the training and cells that
-        never were missing count as one width.
+        never were missing count as one width. Of a column and its windows, the farthest.
     """
+    made: TablePreparation = model.preparation_
     places = {feature: j for j, feature in enumerate(made.feature_names)}
     names = list(made.ranges)
     ranges = np.reshape(list(made.ranges.values()), (-1, 2))
-    found = _outside(X[:, [places[name] for name in names]], names, ranges, in_commas)
+    own = [places[name] for name in names]
+    found = _outside(X[:, own], names, ranges, in_commas)
+    if model.windows_ is not None:
+        beyond = _outside_in_windows(model, X, names, own, in_commas)
+        found = [here + more for here, more in zip(found, beyond, strict=True)]
     if frame is not None:
         for name, new in made.unknown_texts(frame).items():
             for i in new.fill_null(False).arg_true():
                 text = shortened(plain(str(frame[name][i])))
-                found[i].append((1.0, f"{shortened(plain(name))} {text} (not in the training)"))
+                told = f"{shortened(plain(name))} {text} (not in the training)"
+                found[i].append((1.0, name, told))
         for name in (name for name in made.columns if name not in made.gaps):
             held = frame[name].fill_nan(None) if frame[name].dtype.is_float() else frame[name]
             for i in held.is_null().arg_true():
-                found[i].append((1.0, f"{shortened(plain(name))} missing (never in the training)"))
+                told = f"{shortened(plain(name))} missing (never in the training)"
+                found[i].append((1.0, name, told))
     return [_farthest(columns, most) for columns in found]
 
 
@@ -301,24 +314,51 @@ def unusual_numbers(X: Host, names: Sequence[str], normal: Host) -> list[str]:
     return [_farthest(columns, MOST_COLUMNS) for columns in _outside(X, names, ranges)]
 
 
+Outside = list[list[tuple[float, str, str]]]
+
+
+def _outside_in_windows(
+    model: Any, X: Host, names: list[str], places: list[int], in_commas: bool
+) -> Outside:
+    """Of each row the windows of columns out of the range of normal rows, as `_outside`."""
+    windows, known = model.windows_, model.rows_.values
+    d, found = windows.n_features_in_, Outside([[] for _ in range(len(X))])
+    normal = known[model.held_out_.labels > 0]
+    for block, feature in enumerate(windows.features):
+        if feature == "value":
+            continue
+        at = [block * d + place for place in places]
+        here, usual = X[:, at], normal[:, at]
+        if feature == "spread":  # as the columns are measured
+            spreads = windows.usual_spread_[places]
+            here, usual = np.exp(here) * spreads, np.exp(usual) * spreads
+        ranges = np.nanquantile(usual, [TAIL, 1 - TAIL], axis=0).T
+        what = f"{feature} of {windows.length} rows "
+        for told, more in zip(found, _outside(here, names, ranges, in_commas, what), strict=True):
+            told += more
+    return found
+
+
 def _outside(
-    X: Host, names: Sequence[str], ranges: Host, in_commas: bool = False
-) -> list[list[tuple[float, str]]]:
-    """Of each row the numbers out of their ranges: by how many widths, and in words."""
-    found: list[list[tuple[float, str]]] = [[] for _ in range(len(X))]
+    X: Host, names: Sequence[str], ranges: Host, in_commas: bool = False, what: str = ""
+) -> Outside:
+    """Of each row the numbers out of their ranges: by how many widths, whose, and in words."""
+    found: Outside = [[] for _ in range(len(X))]
     for name, column, (low, high) in zip(names, X.T, ranges.tolist(), strict=True):
         width = high - low or abs(high) or 1.0
         outside = np.maximum(low - column, column - high) / width
         for i in np.flatnonzero(outside > 0).tolist():
             held = Reason(name, _cell(column, i), {"low": low, "high": high}, 0.0, 0.0)
             held = held.in_commas() if in_commas else held
-            found[i].append((float(outside[i]), held.value_and_usual()))
+            found[i].append((float(outside[i]), name, held.value_and_usual(what)))
     return found
 
 
-def _farthest(columns: list[tuple[float, str]], most: int) -> str:
-    farthest = sorted(columns, key=lambda each: -each[0])[:most]
-    return "; ".join(words for _, words in farthest) or IN_RANGE
+def _farthest(columns: list[tuple[float, str, str]], most: int) -> str:
+    by_column: dict[str, str] = {}
+    for _, owner, words in sorted(columns, key=lambda each: -each[0]):
+        by_column.setdefault(owner, words)
+    return "; ".join([*by_column.values()][:most]) or IN_RANGE
 
 
 def _relevant_columns(found: Explanation, row: int, most: int) -> list[int]:

@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -42,9 +43,12 @@ from lpfuse_cli.tables import (
     with_signs_of,
     writes_commas,
 )
+from lpfuse_cli.times import Follower, time_column
 
 if TYPE_CHECKING:
     import polars
+
+    from lpfuse.time import Stream
 
 __all__ = ["ScoredFile", "load_model", "score_file"]
 
@@ -152,10 +156,14 @@ def cells_of(model: FusedDetector, frame: polars.DataFrame) -> polars.DataFrame:
 
 
 def rows_of(model: FusedDetector, frame: polars.DataFrame) -> Any:
-    """Rows of a file as the fused detector takes them; parameters as in `cells_of`."""
-    if model.preparation_ is not None:
-        model.preparation_.check(frame.columns)
-        return frame.select(model.preparation_.columns)
+    """Rows of a file as the fused detector takes them, with times in seconds, as `cells_of`."""
+    made, name = model.preparation_, time_column(model)
+    if made is not None:
+        made.check(frame.columns)
+        rows = frame.select(made.columns)
+        if name is None:
+            return rows
+        return rows.with_columns(polars_module().Series(name, Follower(model).seconds(frame)))
     cells = cells_of(model, frame)
     if hasattr(model, "feature_names_in_"):
         return cells
@@ -178,6 +186,12 @@ def normal_rows(model: FusedDetector, frame: polars.DataFrame) -> Any:
     return rows.filter(normal)
 
 
+def features_of(model: FusedDetector, frame: polars.DataFrame) -> Any:
+    """Rows as in `rows_of`; of a model with time their features, with windows of those before."""
+    rows = rows_of(model, frame)
+    return rows if model.windows_ is None else model.follow().features(rows)
+
+
 # ------------------------------------------------------------------------------ scores of a frame
 
 
@@ -187,7 +201,7 @@ class ScoredFrame(NamedTuple):
     Attributes
     ----------
     X : ndarray of shape (n, d)
-        Their features, NaN where nothing is known.
+        Their features, NaN where nothing is known; with their windows, of a model with time.
     verdicts : Verdicts or None
         What the fused detector says; NaN of rows that hold nothing. None of no rows.
     table : polars.DataFrame of n rows
@@ -200,7 +214,11 @@ class ScoredFrame(NamedTuple):
 
 
 def judge_frame(
-    model: FusedDetector, frame: polars.DataFrame, start: int | None = None
+    model: FusedDetector,
+    frame: polars.DataFrame,
+    start: int | None = None,
+    stream: Stream | None = None,
+    seconds: Host | None = None,
 ) -> ScoredFrame:
     """Features, verdicts and the table of scores.
 
@@ -210,15 +228,21 @@ def judge_frame(
         Fitted to a table.
     frame, start : polars.DataFrame, int
         Rows, and how many were before these in their file, for messages.
+    stream, seconds : Stream and ndarray of shape (n,), optional
+        Of a model with time: what the rows continue, which moves on, and their times.
     """
     made = how_prepared(model)
     made.check(frame.columns)
     X = made.numbers(frame, start)
+    rows = frame.select(made.columns)
+    if model.windows_ is not None and len(X):
+        stream = model.follow() if stream is None else stream
+        X = copy(stream).features(rows, seconds)
     if not len(X):
         empty = dict.fromkeys(score_columns(model.detector_names_), polars_module().Float64)
         empty |= {"decision": polars_module().Int8}
         return ScoredFrame(X, None, polars_module().DataFrame(schema=empty))
-    found = model.verdicts(frame.select(made.columns))
+    found = model.verdicts(rows, seconds, stream=stream)
     return ScoredFrame(X, found, found.to_frame("polars"))
 
 
@@ -246,7 +270,9 @@ def score_frame(
         Null where no detector could score a row, or it holds no value at all.
     """
     frame = as_polars(frame)
-    table = judge_frame(model, frame, start).table
+    is_timed = time_column(model) in frame.columns
+    seconds = Follower(model).seconds(frame) if is_timed else None
+    table = judge_frame(model, frame, start, seconds=seconds).table
     return frame.select(keep).hstack(table) if keep else table
 
 
@@ -388,30 +414,35 @@ def score_file(
                 f"{quote(WHY)} cannot be kept: the reasons have a column of that name. Rename it "
                 "in the data."
             )
-        known = {*kept, made.label}
+        known = {*kept, made.label, time_column(model)}
         unknown = [name for name in made.check(table.columns) if name not in known]
 
-        def score(chunk: Chunk) -> tuple[Chunk, polars.DataFrame, ChunkCounts]:
+        timed = None if model.windows_ is None else Follower(model)
+
+        def score(chunk: Chunk) -> tuple[Chunk, Host, polars.DataFrame, ChunkCounts]:
             frame = chunk.frame
             with numbered_errors(lambda: table.numbers(frame.height, chunk.start)):
-                X, _, scored = judge_frame(model, frame)
+                going_on = () if timed is None else (timed.stream, timed.seconds(frame))
+                X, _, scored = judge_frame(model, frame, None, *going_on)
             flagged = (scored["decision"] < 0).to_numpy()
             gaps = incomplete_rows(made, frame)
             labels, unseen = _labels(made, frame)
             counts = count_alarms(model, X, flagged, labels, gaps)
             outside = count_outside(made, frame, X)
             if WHY not in kept:
-                scored = with_unusual(made, frame, scored, X, writes_commas(table))
-            return chunk, scored, ChunkCounts(made.new_in(frame) + unseen, counts, outside)
+                scored = with_unusual(model, frame, scored, X, writes_commas(table))
+            return chunk, X, scored, ChunkCounts(made.new_in(frame) + unseen, counts, outside)
 
         rows, told, found = 0, 0, None
         # One thread for BLAS: the chunks are spread over the cores.
         with one_blas_thread, table_writer(out, formulas=formulas, like=table) as add:
-            chunks = map_in_order(score, table.chunks(chunk_rows), jobs or cores())
-            for chunk, scored, here in chunks:
+            # Rows in time are scored one chunk after the other.
+            workers = (jobs or cores()) if timed is None else 1
+            chunks = map_in_order(score, table.chunks(chunk_rows), workers)
+            for chunk, X, scored, here in chunks:
                 if explain:
                     left, in_commas = explain - told, writes_commas(table)
-                    scored, more = with_reasons(model, chunk.frame, scored, left, in_commas)
+                    scored, more = with_reasons(model, chunk.frame, X, scored, left, in_commas)
                     told += more
                 if kept:
                     scored = with_signs_of(chunk.frame.select(kept), table).hstack(scored)

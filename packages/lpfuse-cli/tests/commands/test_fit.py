@@ -125,6 +125,7 @@ def test_every_option_arrives(train, tmp_path, monkeypatch):
         train, "--output", tmp_path / "m", "--label", "state", "--normal", "ok", "--detectors",
         "gmm, lof", "--p", "1.5", "--false-alarm-rate", "0.1", "--confidence", "0.9", "--features",
         "bar", "--features", "flow", "--drop", "site", "--categories", "kind", "--seed", "3",
+        "--order", "random",
         "--jobs", "2", "-q", "--as", "when=elapsed", "--as", "a=b=drop",
     )  # fmt: skip
     assert (answer.exit_code, answer.stderr) == (2, "Error: stop.\n")
@@ -142,6 +143,9 @@ def test_every_option_arrives(train, tmp_path, monkeypatch):
         "categories": ["kind"],
         "kinds": {"when": "elapsed", "a=b": "drop"},
         "decimal": None,
+        "time": None,
+        "order": "random",
+        "look_for_time": True,
         "random_state": 3,
         "n_jobs": 2,
         "progress": None,

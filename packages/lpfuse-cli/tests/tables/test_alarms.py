@@ -14,6 +14,7 @@ from lpfuse import FusedDetector, GMMDetector
 from lpfuse._format import per_cent
 from lpfuse.ensemble.rows import places_in_training
 from lpfuse.threshold.offsets import requested_rate, share_interval
+from lpfuse.time.order import UNTOLD, RowOrder
 from lpfuse_cli.alarms import (
     alarm_figures,
     count_alarms,
@@ -41,6 +42,8 @@ class Calibrated:
     rank: int | None = None
     held_out_: object = field(default_factory=lambda: type("H", (), {"fused": np.empty(0)})())
     rows_: object = NO_ROWS
+    order_: RowOrder = UNTOLD
+    windows_: None = None
 
     @property
     def calibration_(self):

@@ -20,7 +20,7 @@ def test_a_model_is_a_fused_detector_behind_a_preparation(model):
     X, y = model.preparation_.rows_of(frame), model.preparation_.labels(frame)
     assert X.shape == (200, len(model.preparation_.feature_names))
     assert set(y) == {1, -1}
-    copy = FusedDetector(model.detectors, random_state=0).fit(X, y)
+    copy = FusedDetector(model.detectors, random_state=0).fit(X, y, order="random")
     new = pumps(50, seed=1)
     Z = model.preparation_.rows_of(new)
     np.testing.assert_array_equal(copy.score_samples(Z), model.score_samples(Z))

@@ -88,6 +88,7 @@ MOST_COLUMNS = 100  # that a card lists; chosen by hand
 BY = {
     "split": "kept back: nothing has learnt from them",
     "cross": "training rows, each scored by fits that have not seen it",
+    "forward": "a rehearsal: rows after the first third, each scored by fits to earlier rows",
     "plain": "training rows out of fold, as they are: false alarms may be off by twice the rate",
 }
 # True of every model, whatever it learnt from.
@@ -299,8 +300,9 @@ def _calibration(fused: Any, summary: Summary) -> Iterator[str]:
     """Yield the requested rate, the calibration rows, and what was measured."""
     alarms = summary["alarms"]
     rate = alarms["asked"] is not None and alarms["of"] == "normal"  # else all rows set it
-    yield f"Threshold {readable(summary['threshold']['value'])}: {summary['threshold']['rule']}."
-    yield escaped(describe_shortage(alarms), 1000)
+    threshold = f"Threshold {readable(summary['threshold']['value'])}: "
+    yield f"{'' if alarms['adaptive'] else threshold}{summary['threshold']['rule']}."
+    yield escaped(describe_shortage(alarms) or alarms["promise"], 1000)
     facts = [
         ("asked for", describe_request(alarms) or "no rate"),
         (

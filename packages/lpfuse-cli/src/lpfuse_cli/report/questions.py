@@ -38,7 +38,7 @@ from lpfuse.frames.cells import (
 )
 from lpfuse_cli.report.measures import rounded
 from lpfuse_cli.report.page import rendered, write_page
-from lpfuse_cli.scoring import cells_of, rows_of
+from lpfuse_cli.scoring import cells_of, features_of, rows_of
 from lpfuse_cli.tables import (
     FORMULA,
     MISSING,
@@ -162,6 +162,8 @@ class Answers:
         Which labels of a table were taken as what; empty for the file of the page.
     numbers : sequence of n ints
         Of the rows in the file, see `read_table`.
+    features : ndarray or None
+        Of the rows with those before them, for a model with time.
     """
 
     rows: polars.DataFrame
@@ -170,6 +172,7 @@ class Answers:
     undecided: int
     note: str = ""
     numbers: Sequence[int] = ()
+    features: Host | None = None
 
 
 def _format_of(path: str | Path) -> TableFormat:
@@ -296,9 +299,19 @@ def read_labelled(
         )
     y, note = labels.values[decided], describe_labels(column, labels)
     rows = table.drop(label).filter(decided)
+    features = None
+    if model.windows_ is not None:
+        with numbered_errors(lambda: numbers):
+            features = features_of(model, table)[decided]
     unknown = np.full(len(y), np.nan)
     return Answers(
-        rows, y, unknown, int((~decided).sum()), note, np.array(numbers)[decided].tolist()
+        rows,
+        y,
+        unknown,
+        int((~decided).sum()),
+        note,
+        np.array(numbers)[decided].tolist(),
+        features,
     )
 
 
@@ -392,7 +405,9 @@ def ask(
         _described(column, cells[column.name] if column.name in used else None, positions)
         for column in held
     ]
-    told = _judged(model.verdicts(rows[found]))
+    verdicts = model.verdicts(rows)  # all of them: rows in time are judged by those before
+    cut: list[Any] = [None if part is None else part[found] for part in verdicts]
+    told = _judged(type(verdicts)(*cut))
     questions = [
         {"row": int(row), "chance": float(chance), "before": line[0], "behind": line[1], **said}
         | {"values": list(values)}

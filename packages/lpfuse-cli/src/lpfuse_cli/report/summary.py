@@ -62,6 +62,7 @@ from lpfuse_cli.report.scored_rows import (
     path_of,
 )
 from lpfuse_cli.report.sentences import alarm_words, fusing_words, overview
+from lpfuse_cli.scoring import rows_of
 from lpfuse_cli.tables import describe_numbers
 
 # -------------------------------------------------------------------------------------- separation
@@ -224,7 +225,7 @@ def explainer(model: Any, given: Any, X: Any, names: list[str], scored: ScoredRo
         Those that could be scored.
     """
     if model.preparation_ is not None:
-        return lambda rows: reasons(model, given[rows], most=COLUMNS)
+        return lambda rows: reasons(model, given[rows], most=COLUMNS, X=X[rows])
     others = None
     if model.rows_.values is None:  # it learnt from words: rows that it calls normal must do
         best_first = scored.rows[np.argsort(-scored.margin, kind="stable")]
@@ -453,7 +454,7 @@ def _unusual_rows(model: FusedDetector, given: Any, X: Any, names: list[str]) ->
     """Positions of given rows ↦ what is unusual in each; None where that is not known."""
     made, known = model.preparation_, model.rows_.values
     if made is not None:
-        return lambda rows: unusual_columns(made, given[rows], X[rows])
+        return lambda rows: unusual_columns(model, given[rows], X[rows])
     if known is None or not isinstance(X, np.ndarray) or X.dtype.kind not in "biuf":
         return None
     normal = known[model.held_out_.labels > 0]
@@ -466,7 +467,7 @@ def _unusual_training_rows(model: FusedDetector) -> Unusual:
     if known is None or len(known) < len(model.out_of_fold_.labels):
         return None
     if made is not None:
-        return lambda rows: unusual_columns(made, None, known[rows])
+        return lambda rows: unusual_columns(model, None, known[rows])
     named = getattr(model, "feature_names_in_", None)
     names = [f"column {j}" for j in range(known.shape[1])] if named is None else list(named)
     normal = known[model.held_out_.labels > 0]
@@ -517,8 +518,10 @@ def _rows(
     made, words = model.preparation_, getattr(model, "label_words_", None) or {}
     if made is not None and is_frame(given := to_known_frame(X)):
         frame = as_polars(given)
-        X, given = made.rows_of(frame), frame.select(made.columns)
+        X, given = made.rows_of(frame), rows_of(model, frame)
         names = made.feature_names if names is None else names
+        if model.windows_ is not None:
+            X, names = model.follow().features(given), model.windows_.names_of(names)
         known = made.labels(frame) if y is None else None
         y = y if known is None else Labels(known, {}, [])
     else:

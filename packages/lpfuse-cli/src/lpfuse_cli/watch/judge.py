@@ -14,18 +14,11 @@ from lpfuse._arrays.operations import Host
 from lpfuse._format import fixed, plain, quote
 from lpfuse._validation.params import counted
 from lpfuse.ensemble import FusedDetector
-from lpfuse.frames.cells import (
-    ELAPSED,
-    NO_DATE,
-    ORDERS,
-    days_of,
-    is_text,
-    polars_module,
-    read_moments,
-)
+from lpfuse.frames.cells import ELAPSED, NO_DATE, ORDERS, polars_module
 from lpfuse.monitor import DriftStatus
 from lpfuse_cli.scoring import judge_frame
 from lpfuse_cli.tables import how_prepared
+from lpfuse_cli.times import ANY_ORDER, NUMBER, order_of_times, read_times
 from lpfuse_cli.watch.batches import (
     BACKWARDS,
     LACKS,
@@ -44,11 +37,8 @@ if TYPE_CHECKING:
     from lpfuse.ensemble.components import Verdicts
 
 ROW = "row"  # the column of the output with the place in the stream
-NUMBER = "number"  # as the order of a time column: seconds, or any growing numbers
-ANY_ORDER = (NUMBER, *ORDERS, NO_DATE)
 
 # All chosen by hand:
-READ_SHARE = 0.5  # of the first rows that an order must read to be chosen
 SEARCHED = 1_000  # rows in which the column of their times is looked for
 MOST_BACK = 0.1  # of the steps between rows may go back in time where a chart follows a column
 BUCKETS = 240  # of a history; beyond, neighbours are merged
@@ -263,9 +253,9 @@ class Clock:
 
     def _times(self, column: polars.Series) -> Host:
         """Convert times to growing numbers; NaN where they cannot be read."""
-        self.order = self.order or _order_of(column, ANY_ORDER)
+        self.order = self.order or order_of_times(column, ANY_ORDER)
         return (
-            np.full(len(column), np.nan) if self.order is None else _read_times(column, self.order)
+            np.full(len(column), np.nan) if self.order is None else read_times(column, self.order)
         )
 
 
@@ -309,40 +299,19 @@ class RowTimes:
         name, order = self.found or ("", NUMBER)
         if name not in frame.columns:
             return [None] * len(places)
-        times = _read_times(frame[name][places], order)
+        times = read_times(frame[name][places], order)
         return [float(time) if np.isfinite(time) else None for time in times]
 
     def _find(self, frame: polars.DataFrame) -> tuple[str, str] | None:
         for column in frame:
-            order = _order_of(column, self.orders.get(column.name, ORDERS))
+            order = order_of_times(column, self.orders.get(column.name, ORDERS))
             if order is None or (order == NO_DATE and not self.is_given):
                 continue
-            times = _read_times(column, order)
+            times = read_times(column, order)
             steps = np.diff(times[np.isfinite(times)])
             if self.is_given or not len(steps) or np.mean(steps < 0) <= MOST_BACK:
                 return column.name, order
         return None
-
-
-def _order_of(column: polars.Series, orders: Sequence[str]) -> str | None:
-    """Return the first order that reads most of the times; None where none does."""
-    if column.dtype == polars_module().Time:
-        return NO_DATE if NO_DATE in orders else None
-    for order in orders:
-        if np.isfinite(_read_times(column, order)).mean() > READ_SHARE:
-            return order
-    return None
-
-
-def _read_times(column: polars.Series, order: str) -> Host:
-    pl = polars_module()
-    if order == NUMBER:
-        if not (is_text(column) or column.dtype.is_numeric()):
-            return np.full(len(column), np.nan)
-        found = column.cast(pl.String).cast(pl.Float64, strict=False).fill_null(np.nan)
-        numbers = np.array(found, dtype=np.float64)
-        return np.where(np.isfinite(numbers), numbers, np.nan)
-    return days_of(read_moments(column, order)[0])
 
 
 # ------------------------------------------------------------------------------------------- counts

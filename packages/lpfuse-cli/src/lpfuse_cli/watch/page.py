@@ -18,8 +18,9 @@ from lpfuse._files import as_json
 from lpfuse._format import fixed, number, percent, quote
 from lpfuse.frames.cells import NO_DATE
 from lpfuse_cli.report.page import rendered, write_page
+from lpfuse_cli.times import NUMBER
 from lpfuse_cli.watch.batches import MAX_NOTE
-from lpfuse_cli.watch.judge import MOST_BACK, NUMBER, Bucket, History, Tally
+from lpfuse_cli.watch.judge import MOST_BACK, Bucket, History, Tally
 
 if TYPE_CHECKING:
     from lpfuse_cli.watch.run import Watch

@@ -25,7 +25,8 @@ from lpfuse._format import quote
 from lpfuse.frames.cells import polars_module
 from lpfuse.io import load, save
 from lpfuse_cli.tables import PART_ROWS, without_formulas
-from lpfuse_cli.watch.judge import ANY_ORDER, BINS, ROW
+from lpfuse_cli.times import ANY_ORDER
+from lpfuse_cli.watch.judge import BINS, ROW
 
 if TYPE_CHECKING:
     import polars

@@ -314,7 +314,7 @@ OTHER = "(other)"
 NAMED = (
     "number_columns", "text_columns", "truths", "units", "forgiving", "orders", "parts", "origins",
     "since", "medians", "categories", "rare", "gaps", "dropped", "kinds_dropped", "doubtful",
-    "ranges", "names", "told", "commas", "points", "zones",
+    "ranges", "names", "told", "commas", "points", "zones", "times",
 )  # fmt: skip
 
 
@@ -371,6 +371,8 @@ class TablePreparation:
         Columns of dates and times, and the time zone whose clock counts: times of other zones are
         converted. Where it is empty, the clock of each time counts as it is written. None in files
         of former versions: texts are converted to UTC, others are as written.
+    times : tuple of str
+        The column that tells when rows were, which is no feature, and how its times are written.
     label : str or None
         The column of labels that came with the rows.
     normal, anomaly : str, list of str or None
@@ -405,6 +407,7 @@ class TablePreparation:
     commas: tuple[str, ...] = ()
     points: tuple[str, ...] = ()
     zones: dict[str, str] | None = None
+    times: tuple[str, ...] = ()
     label: str | None = None
     normal: Any = None
     anomaly: Any = None
@@ -512,7 +515,8 @@ class TablePreparation:
         found |= {name: f"number in {unit}" for name, unit in self.units.items()}
         found |= dict.fromkeys(self.truths, "true or false")
         found |= {name: ELAPSED if ELAPSED in self.parts[name] else "date" for name in self.orders}
-        return found | dict.fromkeys(self.text_columns, "category") | self.kinds_dropped
+        found |= dict.fromkeys(self.text_columns, "category") | self.kinds_dropped
+        return found | dict.fromkeys(self.times[:1], "time")
 
     def check(self, columns: Iterable[str]) -> list[str]:
         """Refuse a table that lacks columns; return those that the model does not know.
@@ -532,7 +536,7 @@ class TablePreparation:
                 f"{quoted(missing)}.{meant and f'{meant} Then rename it.'} Add columns that are "
                 "not there, or fit a model without them."
             )
-        return [name for name in there if name not in {*self.columns, *self.dropped}]
+        return [n for n in there if n not in {*self.columns, *self.dropped, *self.times[:1]}]
 
     def numbers(self, frame: polars.DataFrame, start: int | None = None) -> Host:
         """Return the features of rows.
