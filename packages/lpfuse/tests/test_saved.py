@@ -34,7 +34,7 @@ NAMES = {
     "Drift", "DriftMonitor",
     "Evidence", "Expansion", "FeatureMap", "FilledGaps", "FixedRule",
     "FusedDetector", "FusedDetectorCV", "GMMDetector",
-    "HeldOutScores", "HistogramDetector", "Indicators",
+    "HeldOutScores", "HistogramDetector",
     "KNNDetector", "KeptRows", "Kernel", "KernelPCADetector",
     "LOFDetector", "LinearSVMStacker", "LogisticStacker", "LpFusion", "LpPath",
     "MeanOfFits", "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP",

@@ -54,7 +54,7 @@ from lpfuse.multiclass import OneClassEnsembleClassifier
 from lpfuse.paper import Pipeline
 from lpfuse.selection import FusedDetectorCV
 from lpfuse.threshold import OnlineDiscoveries
-from lpfuse.views import FilledGaps, Indicators, NormalQuantiles
+from lpfuse.views import FilledGaps, NormalQuantiles
 from lpfuse_cli.watch.state import WatchState
 
 _rng = np.random.default_rng(0)
@@ -78,7 +78,6 @@ FUSIONS = {
     "TwoSidedMinMax": TwoSidedMinMax(),
     "FilledGaps": FilledGaps(),
     "NormalQuantiles": NormalQuantiles(),
-    "Indicators": Indicators(),
 }
 DETECTORS = {
     "SVDD": SVDD(gamma=0.3),
