@@ -99,7 +99,7 @@ NAMES = {
     ("SimpleImputer", "missing_values"), ("TableFormat", "sheet"), ("TableModel", "label"),
     ("TableModel", "normal"), ("TableModel", "anomaly"), ("TablePreparation", "label"),
     ("TablePreparation", "normal"), ("TablePreparation", "anomaly"), ("WatchedStreams", "names"),
-    ("SpacedStreams", "left_out"),
+    ("RowOrder", "because"), ("SpacedStreams", "left_out"),
 }  # fmt: skip
 
 
