@@ -99,6 +99,7 @@ NAMES = {
     ("SimpleImputer", "missing_values"), ("TableFormat", "sheet"), ("TableModel", "label"),
     ("TableModel", "normal"), ("TableModel", "anomaly"), ("TablePreparation", "label"),
     ("TablePreparation", "normal"), ("TablePreparation", "anomaly"), ("WatchedStreams", "names"),
+    ("RowOrder", "because"), ("SpacedStreams", "left_out"),
 }  # fmt: skip
 
 

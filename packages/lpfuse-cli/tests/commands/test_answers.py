@@ -266,7 +266,7 @@ def below_the_undecided(table):
         (first_to("answer", "maybe"), "row 2 holds 'maybe'"),
         (first_to("flow", "much"), "Column 'flow' must hold numbers; row 2 holds 'much'"),
         (below_the_undecided, "Column 'flow' must hold numbers; row 4 holds 'much'"),
-        (twice, "rows 2 and 12 are equal, but one is called normal"),
+        (twice, "rows 2 and 12 are equal, but one is normal and the other an anomaly"),
         (twice, 'Decide, or answer "don\'t know".'),
     ],
 )
@@ -377,9 +377,8 @@ def test_labels_mean_what_they_meant_to_a_fit_in_python(tmp_path):
     new.with_columns(state=pl.Series([1, 1, 0, 0, 2, 0])).write_csv("new.csv")
     answer = lpfuse("teach", "model.lpfuse", "new.csv", "--label", "state", "-o", "new.lpfuse")
     assert answer.exit_code == 2
-    assert "holds 2 (1 row), which the fit did not see. Known are 0" in " ".join(
-        answer.stderr.split()
-    )
+    told = "holds '2' (1 row), which the fit did not see. Known are '0' (normal) and '1' (anomaly)"
+    assert told in " ".join(answer.stderr.split())
     rows = new.with_columns(answer=pl.Series(["normal"] * 6), chance=pl.Series([0.5] * 6))
     rows.with_row_index("row").write_csv("answers.csv")
     answer = lpfuse("teach", "model.lpfuse", "answers.csv", "-o", "asked.lpfuse")

@@ -436,7 +436,10 @@ BAD_DATA = {
     "no rows": (np.empty((0, 2)), "0 sample"),
     "no columns": (np.empty((4, 0)), "0 feature"),
     "one dimension": (np.ones(4), "Expected a 2D array"),
-    "three dimensions": (np.ones((4, 2, 2)), "dim 3"),
+    "three dimensions": (
+        np.ones((4, 2, 2)),
+        "got 3D of shape (4, 2, 2). Reshape your data with (len(X), -1) if each item is a row",
+    ),
     "sparse": (sparse.csr_matrix(FOUR), "Sparse data was passed"),
     "sparse array": (sparse.csc_array(FOUR), "toarray()"),
     "nothing": (None, "Expected a 2D array"),

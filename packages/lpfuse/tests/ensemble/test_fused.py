@@ -785,7 +785,7 @@ def refused(words, *arguments, error=ValueError, fit=None, pool=QUICK, **setting
         ({"false_alarm_rate": 5}, "false_alarm_rate must be .* at most 0.5, got 5.*0.05 for 5 %"),
         ({"false_alarm_rate": 0}, "false_alarm_rate must be .*above 0"),
         ({"contamination": 0.7}, "contamination must be .* at most 0.5, got 0.7.*0.05 for 5 %"),
-        ({"pool": "papers"}, "detectors must be one of 'paper'; got 'papers'"),
+        ({"pool": "papers"}, "no detector 'papers'. Did you mean 'paper'. Known are gp,"),
         ({"pool": None, "cv": "prefit"}, "needs a list of fitted detectors, got detectors=None"),
         ({"pool": "paper", "cv": "prefit"}, "got detectors='paper', which have yet to be fitted"),
         ({"cv": list(KFold(2).split(X)), "calibration": "split"}, "a list of splits cannot be"),

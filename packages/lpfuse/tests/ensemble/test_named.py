@@ -91,6 +91,20 @@ def test_they_are_set_up_for_the_number_of_rows(name):
     assert (few[-1].approximation, many[-1].approximation) == (None, "nystroem")
 
 
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (50, 25), (200, 100), (100_000, 100)])
+def test_lof_has_half_of_few_rows_as_neighbours(n, k):
+    ((_, detector),) = named_detectors(["lof"], n)
+    assert detector[-1].n_neighbors == k
+
+
+def test_lof_finds_a_lone_anomaly_among_few_rows():
+    """With all other rows as neighbours, the default of LOFDetector, it ranks among the last."""
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    rows[0] = 4.0
+    ((_, detector),) = named_detectors(["lof"], len(rows))
+    assert np.argmin(detector[-1].fit(rows).leave_one_out_scores(rows)) == 0
+
+
 def test_named_detectors_ignore_row_limits():
     ((_, machine),) = named_detectors(["svm"], 100_000)
     assert isinstance(machine[-1], SVC)

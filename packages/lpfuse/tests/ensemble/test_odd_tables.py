@@ -79,8 +79,8 @@ def with_rest(seed, n, share, value=6.0):
 )
 def test_rows_that_recur_are_not_flagged(share, value):
     """Learnt from once, the row of a machine at rest was an alarm each time."""
+    fused = FusedDetector(random_state=0)
     with pytest.warns(UserWarning, match="far more often than others: new rows are expected"):
-        fused = FusedDetector(random_state=0)
         fused.fit(with_rest(0, 500, share, value), order="random")
     flagged = fused.predict(with_rest(1, 2000, share, value)) < 0
     assert not flagged[: round(share * 2000)].any()

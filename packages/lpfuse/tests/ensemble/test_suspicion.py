@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from lpfuse import FusedDetector, load
+from lpfuse import FixedRule, FusedDetector, load
 from lpfuse.ensemble.defaults import ROBUST, SUSPECTED, Strategy
 
 N, HIDDEN = 300, 24
@@ -87,6 +87,58 @@ def test_hidden_groups_are_found_among_the_fitted_rows(heap):
     assert np.mean(fused.fitted_labels_ < 0) == pytest.approx(0.05, abs=0.02)
 
 
+def asked(X, truth, seed):
+    """A detector that was taught by 20 answers, the rows asked about, and their chances."""
+    fused = FusedDetector(random_state=seed).fit(X)
+    rows, chances = fused.query(X, 20, explore=0.3, random_state=seed, return_chances=True)
+    return fused.teach(X[rows], truth[rows], chances=chances), rows, chances
+
+
+def test_answers_tell_the_share_of_a_hidden_group():
+    """By the ranks that the rows had when they were asked about, after `teach` and in a refit.
+
+    By held-out scores, among which a group hides, they were taken for anomalies of lower ranks: the
+    interval then held the share in one of twelve worlds.
+    """
+    held = np.zeros((3, 2))
+    for seed in range(len(held)):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(500, 4))
+        X[:25, :2] += 3.0
+        truth = np.repeat([-1, 1], [25, 475])
+        fused, rows, chances = asked(X, truth, seed)
+        y, known = np.zeros(500), np.full(500, np.nan)
+        y[rows], known[rows] = truth[rows], chances
+        again = FusedDetector(random_state=seed).fit(X, y, chances=known)
+        for k, each in enumerate((fused.contamination_, again.contamination_)):
+            held[seed, k] = each.low <= 0.05 <= each.high
+    assert (held.sum(axis=0) >= 2).all()
+
+
+def test_teaching_and_other_weights_keep_the_scores_of_fitted_rows(heap):
+    X, normal, *_ = heap
+    truth = np.where(np.arange(len(X)) < N, 1, -1)
+    fused, *_ = asked(X, truth, 0)
+    before = FusedDetector(random_state=0).fit(X).result_.own
+    np.testing.assert_array_equal(fused.result_.own, before)
+    for found in (fused, fused.with_fusion(FixedRule("sum"))):
+        held_out = roc_auc_score(truth, found.held_out_.fused)
+        assert roc_auc_score(truth, found.fitted_scores_) > held_out
+    fused.teach(normal[:3], [1, 1, 1])  # rows that come later are as new ones
+    new = fused.detector_scores(fused.rows_.values[-3:])[:, : before.shape[1]]
+    np.testing.assert_allclose(fused.result_.own, np.r_[before, new])
+
+
+def test_rows_set_aside_keep_their_scores_when_they_are_taught():
+    X, *_ = dirty(0, n=2_100, hidden=150)
+    fused = FusedDetector(random_state=0).fit(X)
+    before = dict(zip(map(bytes, fused.rows_.values), fused.result_.own, strict=True))
+    aside = fused.rows_.values[-4:]  # anomalies among them teach: they move up
+    fused.teach(aside, [1, -1, 1, -1])
+    after = zip(map(bytes, fused.rows_.values), fused.result_.own, strict=True)
+    assert all((before[row] == own).all() for row, own in after)
+
+
 def test_scores_of_fitted_rows_are_saved(heap, tmp_path):
     *_, fused = heap
     fused.save(tmp_path / "model.lpfuse")
@@ -118,7 +170,7 @@ def test_clean_rows_keep_the_false_alarm_rate():
 
 def test_rows_that_recur_are_no_hidden_group():
     X, *_ = dirty(1)
-    X[:30] = 5.0  # a machine at rest
+    X[::10] = 5.0  # a machine at rest, now and then
     with pytest.warns(UserWarning, match="recur"):
         fused = FusedDetector(random_state=0).fit(X)
     assert not set(ROBUST) & set(fused.detector_names_)

@@ -393,6 +393,15 @@ def test_rows_asked_from_another_table_stand_for_that_table():
     assert fused.audit_answers().anomaly_share.value == pytest.approx(6 / 36)
 
 
+@pytest.mark.parametrize("found", [0.02, 0.1, 0.9])
+def test_the_share_that_was_found_is_in_the_interval(found):
+    """It may be all there is: of 100 strange rows none is an anomaly."""
+    rank = (np.arange(100) + 0.5) / 200
+    share = estimate_share(rank, np.ones(100), at_least=found)
+    assert share.low == found <= share.value <= share.high
+    assert estimate_share(rank[:1], -np.ones(1), at_least=1e-4).low > 1e-4
+
+
 def test_without_chances_there_is_no_audit():
     fused, unknown = fitted(), estimate_share(np.empty(0), np.empty(0))
     assert fused.contamination_ == unknown

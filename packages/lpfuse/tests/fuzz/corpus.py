@@ -54,7 +54,7 @@ from lpfuse.multiclass import OneClassEnsembleClassifier
 from lpfuse.paper import Pipeline
 from lpfuse.selection import FusedDetectorCV
 from lpfuse.threshold import OnlineDiscoveries
-from lpfuse.views import FilledGaps, Indicators, NormalQuantiles
+from lpfuse.views import FilledGaps, NormalQuantiles
 from lpfuse_cli.watch.state import WatchState
 
 _rng = np.random.default_rng(0)
@@ -78,7 +78,6 @@ FUSIONS = {
     "TwoSidedMinMax": TwoSidedMinMax(),
     "FilledGaps": FilledGaps(),
     "NormalQuantiles": NormalQuantiles(),
-    "Indicators": Indicators(),
 }
 DETECTORS = {
     "SVDD": SVDD(gamma=0.3),
@@ -184,6 +183,10 @@ def ours():
     stream.update([0.001, 0.5])
     yield "OnlineDiscoveries", stream
     yield "WatchState", WatchState('{"version": 1}', _monitor_of_drift())
+    usual = np.random.default_rng(0).normal(size=(300, 3))
+    usual[:, 2] += np.arange(300)  # left out
+    timed = FusedDetector(["gmm", "kpca"], random_state=0).fit(usual, order="time")
+    yield "DriftMonitor", DriftMonitor().fit(timed)
     frame = pumps(40).drop("serial", "when")
     labels = np.where(frame["state"] == "ok", 1, -1)
     fitted = FusedDetector(["gmm", "kpca"]).fit(frame.drop("state"), labels)

@@ -52,14 +52,16 @@ class Table(NamedTuple):
     def not_two_dimensional(self, ndim: int, shape: Any = None, values: Any = None) -> str:
         """Return the message for what is not 2D, with its shape, or itself, if known."""
         got = f"{ndim}D" + ("" if shape is None else f" of shape {tuple(shape)}")
-        if shape == ():
+        mend = "Reshape your data with (len(X), -1) if each item is a row."
+        if ndim == 1:
+            mend = "Reshape your data with (-1, 1) if it is one column, (1, -1) if one row; take a "
+            mend += "row of a frame by frame.iloc[[0]]."
+        elif shape == ():
             got = f"{quote(values)} ({type(values).__name__})"
-        return (
-            f"Expected a 2D array of {self.noun.lower()} ({self.shape}) or a data frame, got "
-            f"{got}. Reshape your data with (-1, 1) if it is one column, (1, -1) if one row; take "
-            "a row of a frame by frame.iloc[[0]]; make a list of dicts a frame, "
-            "pandas.DataFrame(X); and read a file, pandas.read_csv(X)."
-        )
+            mend = "Make a dict, or a list of dicts, a frame, pandas.DataFrame(X), and read a "
+            mend += "file, pandas.read_csv(X)."
+        what = f"a 2D array of {self.noun.lower()} ({self.shape}) or a data frame"
+        return f"Expected {what}, got {got}. {mend.replace('X', self.letter)}"
 
     def too_small(self, got: str) -> str:
         """Return the message for a table without rows or without columns."""
@@ -500,7 +502,8 @@ class _FoundLabels:
             raise ValueError(f"{self.held(neither)}, {what}{lines}")
         if neither and len(words) == 2 and is_later != "open":
             texts = [w for w in every if isinstance(w, str) and isinstance(neither[0], str)]
-            known = [f"{quoted(each)} ({name})" for name, each in words.items() if each]
+            kind = str if isinstance(neither[0], str) else lambda word: word  # as in a CSV file
+            known = [f"{quoted(map(kind, each))} ({name})" for name, each in words.items() if each]
             known += [] if is_other else ["1 (normal)", "-1 (anomaly)"]
             what = f"which the fit did not see.{did_you_mean(neither[0], texts)} Known are "
             what += f"{listed(dict.fromkeys(known))}; leave other rows empty (None)."
@@ -984,11 +987,10 @@ def canonical_detector_name(name: str) -> str:
     known = ALIASES.get(known, known)
     if known not in NAMES:
         choices = [*NAMES, *ALIASES]
-        alone = f" {PAPER!r} is a pool and cannot be combined." if known == PAPER else ""
-        raise ValueError(
-            f"There is no detector {quote(name)}.{alone}{did_you_mean(name, choices)} Known are "
-            f"{', '.join(choices)}, and those of PyOD as {PYOD}NAME."
-        )
+        alone = f" {PAPER!r} is a pool and cannot be combined."
+        hint = alone if known == PAPER else did_you_mean(name, [*choices, PAPER])
+        told = f"There is no detector {quote(name)}.{hint} Known are {', '.join(choices)}"
+        raise ValueError(f"{told}, and those of PyOD as {PYOD}NAME.")
     return known
 
 

@@ -459,7 +459,7 @@ def _check_array_api(values: Array, table: Table) -> Array:
     if xp.isdtype(values.dtype, "complex floating"):
         raise ValueError(COMPLEX.format(table.noun.lower()))
     if values.ndim != 2:
-        raise ValueError(table.not_two_dimensional(values.ndim, values.shape))
+        raise ValueError(table.not_two_dimensional(values.ndim, values.shape, values))
     if 0 in values.shape:
         raise ValueError(table.too_small(f"{tuple(values.shape)}"))
     values = ops.detached(values)

@@ -34,7 +34,8 @@ class LOFDetector(HeldOutDetector):
     Parameters
     ----------
     n_neighbors : int, default=100
-        Number k of neighbours; all other rows where there are fewer.
+        Number k of neighbours; all other rows where there are fewer. Beyond half of the rows, lone
+        anomalies hide as well.
     max_samples : int, default=1000
         Largest number of candidate neighbours, drawn at random.
     contamination : float in (0, 0.5], default=0.1

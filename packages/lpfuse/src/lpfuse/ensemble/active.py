@@ -31,7 +31,7 @@ from lpfuse.ensemble.calibration import (
 from lpfuse.ensemble.combination import Combination, without_gaps
 from lpfuse.ensemble.defaults import EXPERTS_FROM, Strategy, seed_members
 from lpfuse.ensemble.folds import Folds, Part, Training, among, make_folds
-from lpfuse.ensemble.learning import fuse_pool, score_calibration_rows
+from lpfuse.ensemble.learning import fuse_pool, known_answers, score_calibration_rows
 from lpfuse.ensemble.out_of_fold import (
     SUREST,
     FitScheduler,
@@ -91,8 +91,8 @@ def describe_rows(result: CalibratedFit, table: Table, raw: Host, features: Host
         place = find_rows(known, numbers)
         seen = place >= 0
         is_known[seen] = (known_answers(result)[0] != 0)[place[seen]]
-        held_out = result.of_own_rows[place[seen]]
-        terms[seen] = without_gaps(held_out.terms, held_out.abs_weights)
+        own = result.of_own_rows[place[seen]]
+        terms[seen] = without_gaps(own.terms, own.abs_weights)
     split = _one_class_terms(result)
     parts = [part.sum(axis=1) for part in (terms[:, :split], terms[:, split:])]
     return np.column_stack([*parts, number, is_known])
@@ -249,7 +249,7 @@ class Taught(NamedTuple):
         The rows, and those that are still set aside.
     one_class : ndarray of shape (n, R)
         Scores of the former by the one-class detectors.
-    rows, rounds : StoredRows, ndarray
+    rows, rounds, own : StoredRows, ndarray, ndarray or None
         Of both, as in `CalibratedFit`.
     still_aside : ndarray of positions
         Among the rows that were set aside before.
@@ -259,6 +259,7 @@ class Taught(NamedTuple):
     one_class: Host
     rows: StoredRows
     rounds: NDArray[np.intp]
+    own: Host | None
     still_aside: Index
 
 
@@ -301,21 +302,7 @@ def relearn(
     scored = add_experts(one_class, experts, training, FitScheduler(n_jobs), strategy, of_all)
     fit = fuse_pool(scored, training, strategy, random)
     calibration, others = _calibration_again(result, taught, fit, without, strategy, random, n_jobs)
-    return calibrate(fit, others, calibration, rule, taught.rows, taught.rounds)
-
-
-def known_answers(result: CalibratedFit) -> tuple[Host, Host]:
-    """Return labels as they were given, and chances, of the rows learnt from, then of those aside.
-
-    A chance is NaN where a row was not asked about.
-    """
-    known, chances = result.out_of_fold.known, result.out_of_fold.chances
-    assert known is not None  # they are known of all rows that were fitted to
-    chances = np.full(len(known), np.nan) if chances is None else chances
-    if result.calibration.known is None:
-        return known, chances
-    below = result.calibration.known.T
-    return np.concatenate([known, below[0]]), np.concatenate([chances, below[1]])
+    return calibrate(fit, others, calibration, rule, taught.rows, taught.rounds, taught.own)
 
 
 def _with_answers(
@@ -336,12 +323,11 @@ def _with_answers(
     for torn in find_contradictions(answers, np.unique(row_keys(numbers), return_inverse=True)[1]):
         raise ValueError(torn)
     decided = np.flatnonzero(answers)
-    numbers, answers, asked = numbers[decided], answers[decided], asked[decided]
-    first = np.unique(row_keys(numbers), return_index=True)[1]
+    first = decided[np.unique(row_keys(numbers[decided]), return_index=True)[1]]
+    first = first if result.windows is None else np.sort(first)  # in time order, as they came
     numbers, answers, asked = numbers[first], answers[first], asked[first]
     new = np.flatnonzero(find_rows(values, numbers) < 0)
-    scores = [result.out_of_fold.scores[:end, :width], aside.scores[:, :width]]
-    scores = scores if aside.n_split else scores[:1]
+    scores = [result.raw[:, :width]]
     if len(new):
         X = replace_numbers(stored.table(np.zeros(len(new), np.intp)), numbers[new])
         scores.append(Pool(pool.one_class, []).scores(X, n_jobs)[0])
@@ -381,8 +367,10 @@ def _with_answers(
         chances=chances[learn],
         gap=gap,
     )
-    one_class, rounds = np.concatenate(scores)[learn], rounds[order].astype(np.intp)
-    return Taught(training, one_class, rows, rounds, still - end)
+    one_class, rounds = np.concatenate(scores), rounds[order].astype(np.intp)
+    # No detector learnt from rows that came later.
+    own = None if result.own is None else np.concatenate([result.own, *scores[1:]])[order]
+    return Taught(training, one_class[learn], rows, rounds, own, still - end)
 
 
 def _folds_again(
@@ -477,8 +465,8 @@ def estimate_contamination(result: CalibratedFit) -> Estimate:
     if result.out_of_fold.known is None or result.out_of_fold.chances is None:
         return estimate_share(np.empty(0), np.empty(0))
     known, chances = known_answers(result)
-    held_out = result.held_out
-    terms = without_gaps(held_out.terms, held_out.abs_weights)[:, : _one_class_terms(result)]
+    own = result.of_own_rows  # by which the questions were drawn
+    terms = without_gaps(own.terms, own.abs_weights)[:, : _one_class_terms(result)]
     rounds, n = result.rounds * bool(result.pool.experts), _n_asked_from(result) or len(known)
     return share_by_answers(terms.sum(axis=1), known, chances, rounds, n)
 
@@ -532,11 +520,12 @@ def estimate_share(rank: Host, known: Host, at_least: float = 0.0) -> Estimate:
     fit = np.full(len(SHARES), -np.inf)
     for q, weight in laws:
         fit = np.logaddexp(fit, np.log(weight) + np.log(q) @ found + np.log1p(-q) @ labelled)
-    fit[SHARES < min(at_least, SHARES[-1])] = -np.inf
-    probable = np.exp(fit - fit.max())
-    upto = np.cumsum(probable) / probable.sum()
-    low, high = SHARES[np.searchsorted(upto, [0.025, 0.975])]
-    return Estimate(float(SHARES @ probable / probable.sum()), float(low), float(high))
+    fits = np.array([fit, np.where(SHARES < min(at_least, SHARES[-1]), -np.inf, fit)])
+    probable = np.exp(fits - fits.max(axis=1, keepdims=True))
+    upto, mean = probable.cumsum(axis=1), SHARES @ probable[1] / probable[1].sum()
+    low, high = (SHARES[np.searchsorted(upto[k] / upto[k, -1], (0.025, 0.975)[k])] for k in (0, 1))
+    # Where all were found the bound is the share: it belongs to the interval.
+    return Estimate(*(max(float(each), at_least) for each in (mean, low, high)))
 
 
 def share_by_answers(
@@ -626,7 +615,7 @@ def recalibrate(
         result,
         combination=combination,
         held_out=held_out,
-        fitted=None,
+        own=None,
         calibration=CalibrationRows("split", scores=raw[scored], known=known),
         offset=rule.offset(held_out),
         rows=rows,

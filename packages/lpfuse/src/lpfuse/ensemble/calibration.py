@@ -436,9 +436,9 @@ class CalibratedFit:
         What is known of the order of the rows.
     windows : Windows or None
         How rows in time order become those that the detectors see.
-    fitted : HeldOutScores or None
-        What is said of the rows themselves, where this is not `held_out`: see
-        `lpfuse.ensemble.learning.score_suspects`.
+    own : ndarray of shape (n, k) or None
+        Raw scores of these rows themselves by one-class detectors, where they are not those behind
+        `held_out`: see `lpfuse.ensemble.learning.score_suspects`.
     """
 
     pool: Pool
@@ -452,14 +452,30 @@ class CalibratedFit:
     rounds: NDArray[np.intp]
     search: Any = None
     preparation: TablePreparation | None = None
-    fitted: HeldOutScores | None = None
     order: RowOrder = UNTOLD
     windows: Windows | None = None
+    own: Host | None = None
 
     @property
+    def raw(self) -> Host:
+        """Raw scores of the training rows, out of fold, then of those set aside."""
+        aside = [self.calibration.scores] if self.calibration.n_split else []
+        return np.concatenate([self.out_of_fold.scores[: self.n_learnt], *aside])
+
+    @cached_property
     def of_own_rows(self) -> HeldOutScores:
-        """`fitted`, or `held_out` where it is None."""
-        return self.held_out if self.fitted is None else self.fitted
+        """What is said of the rows themselves: by `own`, or `held_out` where it is None."""
+        if self.own is None:
+            return self.held_out
+        scores = np.column_stack([self.own, self.raw[:, self.own.shape[1] :]])
+        return HeldOutScores.by(self.combination, scores, self.held_out.labels)
+
+    @property
+    def own_fused(self) -> Host:
+        """Fused scores of the rows themselves; the threshold lets as many through as held-out."""
+        own, held_out = self.of_own_rows.fused, self.held_out.fused
+        normal = self.held_out.labels > 0
+        return own if self.own is None else map_quantiles(own, own[normal], held_out[normal])
 
     @property
     def n_learnt(self) -> int:
@@ -474,6 +490,7 @@ def calibrate(
     rule: ThresholdRule,
     rows: StoredRows,
     rounds: NDArray[np.intp] | None = None,
+    own: Host | None = None,
 ) -> CalibratedFit:
     """Set the threshold by rows that nothing learnt from.
 
@@ -487,7 +504,7 @@ def calibrate(
         Raw scores of the rows that calibrate.
     rule : ThresholdRule
         How the threshold follows from their fused scores.
-    rows, rounds : StoredRows, ndarray
+    rows, rounds, own : StoredRows, ndarray, ndarray or None
         As in `CalibratedFit`; no round by default.
     """
     held_out = calibrated_scores(fit, others, calibration)
@@ -499,7 +516,7 @@ def calibrate(
     offset = rule.offset(held_out)
     return CalibratedFit(
         fit.pool, fit.combination, fit.imputer, fit.out_of_fold, held_out, calibration, offset,
-        rows, rounds, fit.search,
+        rows, rounds, fit.search, own=own,
     )  # fmt: skip
 
 

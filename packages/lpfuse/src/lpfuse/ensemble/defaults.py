@@ -153,7 +153,7 @@ def default_detectors(n: int, n_anomalies: float, *, suspects: bool = False) -> 
         half = KNNDetector(n_neighbors=max(1, min(n, HALF_OF) // 2), max_samples=HALF_OF)
         pool += [
             ("covariance", _filled(StandardScaler(), RobustCovarianceDetector())),
-            ("lof", _filled(StandardScaler(), LOFDetector())),
+            ("lof", _filled(StandardScaler(), LOFDetector(max(1, min(n // 2, 100))))),
             ("knn 5", _filled(StandardScaler(), KNNDetector(n_neighbors=5))),
             ("knn half", _filled(NormalQuantiles(), half)),
         ]

@@ -49,6 +49,7 @@ from lpfuse.ensemble.rows import (
     as_numbers,
     draw_seed,
     hash_rows,
+    places_in_training,
     players_of,
     seen_features,
     store_rows,
@@ -499,17 +500,20 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         time : array-like of shape (m,), optional
             Their times; of a data frame, by default the column that `fit` took them from.
         """
-        check_is_fitted(self)
-        if self.windows_ is None:
-            raise ValueError(
-                'The detector was fitted without time. Fit it with time= or order="time".'
-            )
+        self._check_in_time()
         column = self.time_column_
         if time is None and column is not None and column in getattr(X, "columns", ()):
             X, time = take_time(X, column)
         made = self.preparation_
         table = check_table(X, estimator=self) if made is None else made.table(X, self)
         return np.asarray(table, dtype=np.float64), time
+
+    def _check_in_time(self) -> None:
+        check_is_fitted(self)
+        if self.windows_ is None:
+            raise ValueError(
+                'The detector was fitted without time. Fit it with time= or order="time".'
+            )
 
     def _table(self, X: Any, time: Any = None) -> Table:
         """Return the rows as the detectors take them: features of a data frame, or a table."""
@@ -771,6 +775,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         Stream
             ``judge(X)`` gives the verdicts of the next rows.
         """
+        self._check_in_time()
         return Stream(self)
 
     def verdicts(self, X: Any, time: Any = None, *, stream: Stream | None = None) -> Verdicts:
@@ -813,6 +818,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         result = self.result_
         if time is not None or result.windows is not None:
+            begins = stream is None
             stream = self.follow() if stream is None else stream
             table = stream.features(X, time)
         else:
@@ -825,7 +831,13 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             decision = scoring.decide(result, raw, scores, self._rule())
             pvalues = scoring.compare(result, raw, scores)
         else:
-            pvalues = stream.level.update(scores)
+            learnt = np.zeros(len(scores), dtype=bool)
+            if begins:  # perhaps with the training rows, which do not move the level
+                learnt = places_in_training(self.rows_, table) >= 0
+                learnt &= learnt[: result.n_learnt].mean() > 0.5
+            pvalues = stream.level.update(np.where(learnt, np.nan, scores))
+            if learnt.any():
+                pvalues[learnt] = scoring.compare(result, raw[learnt], scores[learnt])
             decision = pvalues - np.nextafter(stream.level.rate, 1)  # the rate itself: an alarm
         found = Verdicts(scores, decision, pvalues, contributions, raw)
         return found.of_rows(X, result.pool.names)
@@ -1364,7 +1376,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         order = np.argsort(known, kind="stable")
         found = order[np.minimum(np.searchsorted(known, hashes, sorter=order), len(known) - 1)]
         directly = np.nan if self.fitted_directly_ is None else self.fitted_directly_
-        return np.where(known[found] == hashes, self.result_.of_own_rows.fused[found], directly)
+        return np.where(known[found] == hashes, self.result_.own_fused[found], directly)
 
     @property
     def fitted_labels_(self) -> NDArray[np.int64]:

@@ -29,7 +29,6 @@ from lpfuse.ensemble.calibration import (
     OutOfFoldScores,
     ThresholdRule,
     calibrate,
-    map_quantiles,
 )
 from lpfuse.ensemble.combination import Combination, report_gaps
 from lpfuse.ensemble.defaults import ROBUST, Strategy
@@ -262,7 +261,21 @@ def fuse_again(result: CalibratedFit, strategy: Strategy, rule: ThresholdRule) -
             fuse_scores(part.out_of_fold, result.pool, strategy, whole=fit)
             for part in result.calibration.parts
         ]
-    return calibrate(fit, others, result.calibration, rule, result.rows, result.rounds)
+    return calibrate(fit, others, result.calibration, rule, result.rows, result.rounds, result.own)
+
+
+def known_answers(result: CalibratedFit) -> tuple[Host, Host]:
+    """Return labels as they were given, and chances, of the rows learnt from, then of those aside.
+
+    A chance is NaN where a row was not asked about.
+    """
+    known, chances = result.out_of_fold.known, result.out_of_fold.chances
+    assert known is not None  # they are known of all rows that were fitted to
+    chances = np.full(len(known), np.nan) if chances is None else chances
+    if result.calibration.known is None:
+        return known, chances
+    below = result.calibration.known.T
+    return np.concatenate([known, below[0]]), np.concatenate([chances, below[1]])
 
 
 def score_suspects(
@@ -272,8 +285,8 @@ def score_suspects(
 
     A group of anomalies hides its members from detectors that leave out one row at a time. So the
     share `SUSPECTS` of the unlabelled rows that `ROBUST` detectors call strangest is scored by fits
-    of the other one-class detectors without all of it. Scores are then mapped to those of
-    `held_out`, so that the threshold lets through as many rows.
+    of the other one-class detectors without all of it. So are rows that were asked about, of which
+    nothing was known: their ranks tell how many anomalies there are (`estimate_contamination`).
 
     Parameters
     ----------
@@ -286,24 +299,17 @@ def score_suspects(
     n_jobs : int or None
         Threads.
     """
-    names, unlabelled = result.pool.names, training.labels == 0
+    names, (labels, chances) = result.pool.names, known_answers(result)
     robust = [names.index(name) for name in ROBUST if name in names]
-    if not robust or not unlabelled.any() or training.folds is None or result.imputer is not None:
+    if not robust or 0 not in labels or training.folds is None or result.imputer is not None:
         return result
-    X, scores, n = training.X, result.out_of_fold.scores[: len(unlabelled)], len(unlabelled)
-    if training.calibration_X is not None:
-        scores = np.concatenate([scores, result.calibration.scores])
-        known = result.calibration.known
-        assert known is not None
-        unlabelled = np.concatenate([unlabelled, known[:, 0] == 0])
+    X, scores, n = training.X, result.raw, len(training.labels)
+    unlabelled = (labels == 0) | ~np.isnan(chances)
     low, middle, high = np.nanquantile(scores[:, robust], [0.25, 0.5, 0.75], axis=0)
     units = (middle - scores[:, robust]) / np.where(high > low, high - low, 1.0)
     strange = np.arcsinh(np.nan_to_num(units)).mean(axis=1)
     suspects = unlabelled & (strange > np.quantile(strange[unlabelled], 1 - SUSPECTS))
-    others = [
-        member for member in members
-        if member.name not in ROBUST and not member.learns_from_anomalies
-    ]  # fmt: skip
+    others = [m for m in members if m.name not in ROBUST and not m.learns_from_anomalies]
     learn = np.flatnonzero((training.labels >= 0) & ~suspects[:n])
     if not suspects.any() or len(learn) < 2:
         return result
@@ -313,18 +319,12 @@ def score_suspects(
         for member in fit_members([others[i] for i in group], _safe_indexing(X, learn, axis=0))
     ]
     where = [names.index(member.name) for member in fitted]
-    parts = [_safe_indexing(X, np.flatnonzero(suspects[:n]), axis=0)]
-    if training.calibration_X is not None:
-        aside = np.flatnonzero(suspects[n:])
-        parts.append(_safe_indexing(training.calibration_X, aside, axis=0))
-    scores = scores.copy()
+    some = ((X, suspects[:n]), (training.calibration_X, suspects[n:]))
+    parts = [_safe_indexing(rows, np.flatnonzero(k), axis=0) for rows, k in some if k.any()]
     scores[np.ix_(np.flatnonzero(suspects), np.array(where))] = np.concatenate(
-        [Pool(fitted, []).scores(part, n_jobs)[0] for part in parts if part.shape[0]]
+        [Pool(fitted, []).scores(part, n_jobs)[0] for part in parts]
     )
-    normal, held_out = result.held_out.labels > 0, result.held_out.fused
-    found = HeldOutScores.by(result.combination, scores, result.held_out.labels)
-    mapped = map_quantiles(found.fused, found.fused[normal], held_out[normal])
-    return replace(result, fitted=found.moved(mapped - found.fused))
+    return replace(result, own=scores[:, : len(result.pool.one_class)])
 
 
 # ------------------------------------------------------------------------------------------ audit

@@ -476,7 +476,7 @@ def add_experts(
     without : sequence of (scores, rows)
         For each fold, scores of all rows by one-class members without its normal rows, and the rows
         that may be learnt from. What is learnt without the fold then knows nothing of it at all.
-        Empty: the scores of `one_class` serve for every fold.
+        Empty, or of rows in time order: the scores of `one_class` serve for every fold.
     """
     n, fitted = len(training.labels), one_class.members
     whole = one_class.scores[:n]
@@ -504,6 +504,7 @@ def add_experts(
     pool, view = seen_with(whole, np.arange(n))
     n_folds = len(training.folds.pairs) if training.folds else 0
     scale = pool.score_scaler if training.one_scale else None
+    without = without if training.gap is None else ()  # a rehearsal is no fold
     views = [seen_with(*each, scale)[1] for each in without] or [view] * n_folds
     learnt, expert_scores, shrinkage = fit_experts(experts, view, views, training, scheduler)
     pool = replace(pool, experts=learnt)

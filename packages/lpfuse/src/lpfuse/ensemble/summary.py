@@ -75,8 +75,8 @@ def promise_of(fused: FusedDetector) -> CalibrationPromise:
     )  # fmt: skip
     if rate is None:
         return replace(promise, because="the threshold was set by labelled rows, not by a rate")
-    if order.order == "time" and result.calibration.by == "plain":
-        few = "no rehearsal was made: there are too few rows, or calibration is not 'auto'"
+    if order.order == "time" and (result.calibration.by == "plain" or not promise.k):
+        few = "there was no rehearsal on rows in time order, or one of too few rows"
         return replace(promise, because=few)
     return replace(promise, because=order.because, burst=BURST if order.order == "time" else None)
 

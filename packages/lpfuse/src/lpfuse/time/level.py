@@ -27,9 +27,9 @@ QUIET, LONGEST = 50, 100  # rows without an alarm that end an episode, and its l
 class AdaptiveLevel:
     r"""P-values of rows in time order, with a bound on alarms whatever the rows do.
 
-    The evidence of a row is its strangeness, the negative score, and the weighted mean of those
-    before it: :math:`e_t = s_t + \bar s_t` with weights that halve every `half_life` rows. A row is
-    compared with n calibration rows, which count half, and the last m rows,
+    The strangeness of a row is its negative score :math:`s_t`. Its evidence adds the weighted mean
+    up to this row, :math:`e_t = s_t + \bar s_t`, with weights that halve every `half_life` rows. A
+    row is compared with n calibration rows, which count half, and the last m rows,
 
     .. math:: q_t = \frac{\frac n2 F(e_t) + \#\{u: e_u \ge e_t\}}{\frac n2 + m}
 
@@ -87,6 +87,8 @@ class AdaptiveLevel:
         burst: int = BURST,
     ) -> None:
         scores = check_values(calibration, "calibration")
+        if not len(scores):
+            raise ValueError("calibration must hold the score of a normal row, got none.")
         self.rate = check_share("rate", rate, of="the rows")
         self.decay = 0.5 ** (1 / check_count("half_life", half_life))
         self.window, self.burst = check_count("window", window), check_count("burst", burst)
@@ -98,15 +100,15 @@ class AdaptiveLevel:
         self._forget()
 
     def _forget(self) -> None:
-        self.weighted = self.weight = 0.0
+        self.mean = self.weight = 0.0
         self.level = self.rate
         self.latest.clear()
         self._sorted: list[float] = []
 
     def _evidence(self, strangeness: float) -> float:
-        self.weighted = self.decay * self.weighted + strangeness
         self.weight = self.decay * self.weight + 1.0
-        return strangeness + self.weighted / self.weight
+        self.mean += (strangeness - self.mean) / self.weight  # exact where rows stay the same
+        return strangeness + self.mean
 
     def update(self, scores: Any) -> Host:
         """Return the p-values of the next rows.
@@ -148,12 +150,12 @@ class AdaptiveLevel:
         n = len(self.calibration)
         beyond = e - float(self.calibration[-1])
         if beyond > 0:
-            return 1 / (n + 1) / (1 + beyond / self.spread)
+            return self.spread / (self.spread + beyond) / (n + 1)
         return float(1 + n - np.searchsorted(self.calibration, e)) / (n + 1)
 
     def state(self) -> dict[str, Any]:
         """Return what `restore` needs, as JSON values."""
-        mean = [self.weighted, self.weight]
+        mean = [self.mean, self.weight]
         return {"mean": mean, "level": self.level, "latest": list(self.latest)}
 
     def restore(self, state: dict[str, Any]) -> Self:
@@ -166,7 +168,7 @@ class AdaptiveLevel:
         """
         latest = check_values(state["latest"], "latest").tolist()[-self.window :]
         numbers = check_values([*state["mean"], state["level"]], "state").tolist()
-        self.weighted, self.weight, self.level = numbers
+        self.mean, self.weight, self.level = numbers
         self.latest, self._sorted = deque(latest), sorted(latest)
         return self
 
@@ -189,7 +191,7 @@ class Stream:
     >>> fused = FusedDetector(["gmm", "histogram"], random_state=0)
     >>> stream = fused.fit(rng.normal(size=(300, 2)), order="time").follow()
     >>> X = rng.normal(size=(60, 2))
-    >>> X[40:] += 4
+    >>> X[40:] += 6
     >>> found = [stream.judge(part).pvalues for part in np.split(X, 6)]  # as they come
     >>> int(np.flatnonzero(np.concatenate(found) <= 0.05)[0])
     40

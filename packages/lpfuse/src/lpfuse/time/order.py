@@ -54,8 +54,8 @@ def read_times(time: Any, n: int) -> Host:
 
     Examples
     --------
-    >>> read_times(["2024-02-28 12:30", "2024-02-28 12:31"], 2)
-    array([1.7091234e+09, 1.7091234e+09])
+    >>> read_times(["2024-02-28 12:30", "2024-02-28 12:31"], 2).tolist()
+    [1709123400.0, 1709123460.0]
     """
     values = np.asarray(time.to_numpy() if hasattr(time, "to_numpy") else time)
     if values.dtype.kind in "OUS":
@@ -67,8 +67,8 @@ def read_times(time: Any, n: int) -> Host:
     found: Host = check_values(values, "time", allow_nan=True)
     if len(found) != n:
         raise ValueError(f"time must tell the time of each of the {n} rows, got {len(found)}.")
-    if np.isnan(found).any():
-        row = int(np.flatnonzero(np.isnan(found))[0])
+    if not np.isfinite(found).all():
+        row = int(np.flatnonzero(~np.isfinite(found))[0])
         raise ValueError(f"time is missing in row {row}. Leave out rows without a time.")
     return found
 
@@ -80,9 +80,9 @@ def _moments(values: NDArray[Any]) -> NDArray[Any]:
     from polars import Datetime, Series
 
     column = Series(values.tolist())
-    if column.dtype.is_temporal():
-        return column.cast(Datetime("us")).to_numpy()
     try:
+        if column.dtype.is_temporal():
+            return column.cast(Datetime("us")).to_numpy()
         return column.cast(str).str.to_datetime(time_unit="us").to_numpy()
     except Exception:
         raise ValueError(

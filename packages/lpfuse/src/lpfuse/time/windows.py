@@ -210,10 +210,10 @@ class Windows(TransformerMixin, BaseEstimator):
         self.usual_level_ = self.usual_spread_ = np.ones(rows.shape[1])
         none = History(rows[:0], -np.inf)
         look, new = self._look(rows, times, none)
-        spread = look.spread()
-        with np.errstate(all="ignore"):
-            usual = np.nanmedian(np.where(np.isfinite(spread), spread, np.nan), axis=0)
-            self.usual_level_ = np.nan_to_num(np.nanmedian(rows, axis=0))
+        spread, empty = look.spread(), np.isnan(rows).all(axis=0)
+        self.usual_level_ = np.nanmedian(np.where(empty, 0.0, rows), axis=0)
+        spread[:, np.isnan(spread).all(axis=0)] = 1.0
+        usual = np.nanmedian(spread, axis=0)
         self.usual_spread_ = np.where(usual > 0, usual, 1.0)
         found, self.history_ = self.follow(rows, times, none)
         d, changing = rows.shape[1], [name != "value" for name in self.features]
@@ -330,3 +330,8 @@ class Windows(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         names = [f"x{j}" for j in range(self.n_features_in_)]
         return np.array(self.names_of(names if input_features is None else input_features), object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
