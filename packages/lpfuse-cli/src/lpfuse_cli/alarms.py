@@ -371,7 +371,7 @@ def describe_alarms(found: Figures) -> list[str]:
         return []
     told = [*_training(found), describe_shortage(found)]
     if not found["too_few"]:
-        told.append(found["promise"])
+        told.append(found.get("promise", ""))
         told += [_unlabelled(found), _normal(found), _anomalies(found), _incomplete(found)]
     return [sentence for sentence in told if sentence]
 
