@@ -34,17 +34,17 @@ NAMES = {
     "Drift", "DriftMonitor",
     "Evidence", "Expansion", "FeatureMap", "FilledGaps", "FixedRule",
     "FusedDetector", "FusedDetectorCV", "GMMDetector",
-    "HeldOutScores", "HistogramDetector", "Indicators",
+    "HeldOutScores", "HistogramDetector", "History", "Indicators",
     "KNNDetector", "KeptRows", "Kernel", "KernelPCADetector",
     "LOFDetector", "LinearSVMStacker", "LogisticStacker", "LpFusion", "LpPath",
     "MeanOfFits", "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP",
     "OnlineDiscoveries", "OutOfFoldScores", "PaperPipeline", "Pool",
-    "PyODDetector", "ReferenceBins", "RobustCovarianceDetector", "SVDD",
+    "PyODDetector", "ReferenceBins", "RobustCovarianceDetector", "RowOrder", "SVDD",
     "ScoreColumn", "ScoreFunction", "SearchResult", "Similarities", "SpacedStreams",
     "StreamHistory",
     "TableFormat", "TableModel", "TablePreparation", "TailScaler",
     "TwoSidedMinMax", "UnseenPart", "UnseenRows",
-    "WatchedStreams", "Waves",
+    "WatchedStreams", "Waves", "Windows",
 }  # fmt: skip
 
 
