@@ -191,6 +191,8 @@ def ours():
     labels = np.where(frame["state"] == "ok", 1, -1)
     fitted = FusedDetector(["gmm", "kpca"]).fit(frame.drop("state"), labels)
     yield "FusedTable", fitted
+    in_time = FusedDetector(["gmm", "kpca"], random_state=0)
+    yield "FusedDetector, time", in_time.fit(_rng.normal(size=(60, 2)), order="time")
     made = deepcopy(fitted).preparation_  # as files of earlier versions hold it
     yield "TableModel", TableModel(made, deepcopy(fitted), "state", "ok", list(made.notes))
 

@@ -316,6 +316,23 @@ def test_a_stream_in_batches_and_after_restarts_is_one_call(model, sizes, seed):
     np.testing.assert_allclose(p, model.pvalues(X), rtol=1e-8)
 
 
+def test_training_rows_do_not_move_the_level(model, rows):
+    both = model.pvalues(np.concatenate([waves(300), rows]))
+    np.testing.assert_allclose(both[320:], model.pvalues(rows)[20:], rtol=0.3)
+    assert (both[:300] <= 0.05).mean() < 0.1
+
+
+def test_rows_like_the_training_rows_are_judged_by_the_level():
+    """A machine with few states repeats its windows: such rows are new all the same."""
+    states = np.random.default_rng(0).choice(4, size=60, p=[0.4, 0.3, 0.27, 0.03])
+    X = np.repeat(states, 20)[:, None] * 1.0
+    found, later = fitted(X[:400]), X[400:]
+    p = found.pvalues(later)
+    np.testing.assert_array_equal(p, found.follow().judge(later).pvalues)
+    fixed = found.pvalues(later, level="fixed")
+    assert np.sum(p <= 0.05) <= 0.05 * len(p) + 101 < np.sum(fixed <= 0.05)
+
+
 def test_features_in_batches_are_one_call_to_the_bit(model, rows):
     stream = model.follow()
     parts = [stream.features(part) for part in np.split(rows, [1, 20, 33])]

@@ -833,7 +833,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         else:
             learnt = np.zeros(len(scores), dtype=bool)
             if begins:  # perhaps with the training rows, which do not move the level
-                learnt = places_in_training(self.rows_, table) >= 0
+                places = places_in_training(self.rows_, table)
+                learnt = (places >= 0) & (np.diff(places, prepend=-1) == 1)  # in their order
                 learnt &= learnt[: result.n_learnt].mean() > 0.5
             pvalues = stream.level.update(np.where(learnt, np.nan, scores))
             if learnt.any():
