@@ -116,8 +116,8 @@ ESTIMATORS = {
     "GP, density": OneClassGP("density", gamma=0.3),
     "GP, landmarks": OneClassGP("ratio", gamma=0.3, **FEW),
     "KPCA": KernelPCADetector(4, gamma=0.3),
-    "KPCA, waves": KernelPCADetector(
-        0.9, gamma=0.3, approximation="fourier", random_state=np.random.RandomState(3)
+    "KPCA, landmarks": KernelPCADetector(
+        0.9, gamma=0.3, approximation="nystroem", random_state=np.random.RandomState(3)
     ),
     "GMM": GMMDetector(2, random_state=0),
     "GMM, likelihood": GMMDetector(2, "log_likelihood", "diag", random_state=0),

@@ -27,6 +27,7 @@ FITTED = {"LpFusion", "TwoSidedMinMax"}
 LEFT = [
     "CosineSimilarity", "DecisionTemplates", "DynamicEnsemble", "ExhaustiveWeights",
     "GeneticWeights", "Indicators", "IterativeEnsemble", "LocalLpFusion", "SwarmWeights",
+    "Waves",
 ]  # fmt: skip
 NAMES = {
     "Alternatives", "BestSingle", "Bet", "CalibratedFit", "Certificate", "ClassifierExpert",
@@ -44,7 +45,7 @@ NAMES = {
     "StreamHistory",
     "TableFormat", "TableModel", "TablePreparation", "TailScaler",
     "TwoSidedMinMax", "UnseenPart", "UnseenRows",
-    "WatchedStreams", "Waves", "Windows",
+    "WatchedStreams", "Windows",
 }  # fmt: skip
 
 

@@ -52,8 +52,8 @@ ANY: Words = (str,)
 # never reused. Some attributes invalidate others: weights that were updated after the fit have no
 # certificate. Nor are the names of fusions that left the library reused (CosineSimilarity,
 # DecisionTemplates, DynamicEnsemble, ExhaustiveWeights, GeneticWeights, IterativeEnsemble,
-# LocalLpFusion, SwarmWeights): a model cannot score without these, so files that name them are
-# refused, as those of an unknown class are.
+# LocalLpFusion, SwarmWeights), nor that of random Fourier features (Waves): a model cannot score
+# without these, so files that name them are refused, as those of an unknown class are.
 FORMER_CLASSES = frozenset((
     "FollowedRows", "GradientLearner", "LabelledWindow", "OnlineWeights", "QuantileSketch",
     "RunningQuantiles", "SafeMixture",

@@ -37,7 +37,6 @@ CLASSES = [
     ColumnForest, RobustCovarianceDetector,
 ]  # fmt: skip
 FEW = {"approximation": "nystroem", "n_components": 5, "random_state": 0}
-WAVES = {"approximation": "fourier", "random_state": 0}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -130,13 +129,14 @@ DETECTORS = {
     "SVDD": SVDD(gamma=0.3),
     "SVDD, linear": SVDD(kernel="linear", nu=0.3),
     "SVDD, landmarks": SVDD(gamma=0.3, **FEW),
-    "SVDD, waves": SVDD(gamma=0.3, n_components=10, **WAVES),
     "GP": OneClassGP(gamma=0.3),
     "GP, density": OneClassGP("density", gamma=0.3),
     "GP, landmarks": OneClassGP("ratio", gamma=0.3, **FEW),
     "KPCA": KernelPCADetector(4, gamma=0.3),
     "KPCA, share": KernelPCADetector(0.8, gamma=0.3),
-    "KPCA, waves": KernelPCADetector(4, gamma=0.3, n_approximation=10, **WAVES),
+    "KPCA, landmarks": KernelPCADetector(
+        4, gamma=0.3, approximation="nystroem", n_approximation=10, random_state=0
+    ),
     "GMM": GMMDetector(2, random_state=0),
     "GMM, likelihood": GMMDetector(2, "log_likelihood", "tied", random_state=0),
     "KNN": KNNDetector(3),
@@ -559,10 +559,7 @@ def test_a_bad_parameter_is_named_with_what_came(make):
         (OneClassGP(gamma="auto"), ['"narrow", "scale" or "median"', "gamma_from_sigma(sigma)"]),
         (SVDD(kernel="gaussian"), ["rbf", "function of two rows"]),
         (SVDD(contamination=0.9), ['Or pass "auto"', "share of unseen rows like the training"]),
-        (
-            KernelPCADetector(kernel="linear", approximation="fourier"),
-            ['Use approximation="nystroem"'],
-        ),
+        (SVDD(approximation="fourier"), ["None, 'auto', 'nystroem'; got 'fourier'"]),
         (KernelPCADetector(n_components=1.5), ["whole number", "share of the variance"]),
         (GMMDetector(score_type="mean"), ["'mahalanobis', 'log_likelihood'"]),
     ],
@@ -580,8 +577,6 @@ def refusals(make):
     yield {}, {"X": pd.DataFrame(FOUR, columns=["height", 2])}  # names of two kinds
     for parameter, values in BAD_PARAMETERS[make].items():
         yield {parameter: values[0]}, {}
-    if make in (SVDD, OneClassGP, KernelPCADetector):
-        yield {"kernel": "linear", "approximation": "fourier"}, {}
     if make is SVDD:
         for data, _ in BAD_ARGUMENTS.values():
             yield {}, data

@@ -169,16 +169,11 @@ def test_features_of_all_rows_give_the_exact_detector(kernel, anomalies, weighte
         assert set(features.boundary_) == set(exact.boundary_)
 
 
-@pytest.mark.parametrize(
-    ("approximation", "n_components", "likeness"), [("nystroem", 60, 0.999), ("fourier", 300, 0.95)]
-)
-def test_fewer_features_give_nearly_the_same_detector(approximation, n_components, likeness):
+def test_fewer_features_give_nearly_the_same_detector():
     X = np.random.default_rng(0).normal(size=(400, 2))
     exact = SVDD(gamma=0.3).fit(X).score_samples(X)
-    detector = SVDD(
-        gamma=0.3, approximation=approximation, n_components=n_components, random_state=0
-    )
-    assert np.corrcoef(detector.fit(X).score_samples(X), exact)[0, 1] > likeness
+    detector = SVDD(gamma=0.3, approximation="nystroem", n_components=60, random_state=0)
+    assert np.corrcoef(detector.fit(X).score_samples(X), exact)[0, 1] > 0.999
     assert (detector.predict(X) == -1).mean() <= 0.1
 
 

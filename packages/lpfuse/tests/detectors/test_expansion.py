@@ -1,17 +1,15 @@
-from math import cos, sin, sqrt
-
 import numpy as np
 import pytest
 
 from helpers.pairwise import pairwise
 from lpfuse._arrays.operations import limits
-from lpfuse.detectors.kernels import Expansion, Kernel, Similarities, Waves
+from lpfuse.detectors.kernels import Expansion, Kernel, Similarities
 from oracles import kernel_learners as naive
 from oracles.kernel_learners import LIBRARIES, assert_beside, every_library, on_host
 
 RNG = np.random.default_rng(0)
 ANCHORS, ROWS = RNG.normal(size=(7, 3)), RNG.normal(size=(12, 3))
-FREQUENCIES, COLUMNS = RNG.normal(size=(3, 4)), RNG.normal(size=(8, 2))
+COLUMNS = RNG.normal(size=(7, 2))
 
 KERNELS = {
     "rbf": Kernel("rbf", 0.3),
@@ -32,12 +30,6 @@ def expected_of(kernel, basis_values, columns):
     return error_and_value(np.array(diagonal), np.array(values))
 
 
-def naive_waves(X):
-    m = FREQUENCIES.shape[1]
-    phases = [[naive.dot(x, FREQUENCIES[:, j]) for j in range(m)] for x in X]
-    return np.array([[*map(cos, row), *map(sin, row)] for row in phases]) / sqrt(m)
-
-
 @pytest.mark.parametrize("name", KERNELS)
 def test_similarities_are_expanded_as_in_naive_loops(name):
     kernel = KERNELS[name]
@@ -47,32 +39,19 @@ def test_similarities_are_expanded_as_in_naive_loops(name):
     expected = naive.similarities(k, ROWS, ANCHORS)
     np.testing.assert_allclose(basis.rows(ROWS)(ROWS), expected, rtol=1e-12)
     np.testing.assert_allclose(
-        Expansion(basis, COLUMNS[:7], 2).map(ROWS, error_and_value),
-        expected_of(kernel, expected, COLUMNS[:7]),
-        rtol=1e-11,
-    )
-
-
-def test_waves_are_expanded_as_in_naive_loops():
-    basis = Waves(KERNELS["rbf"], FREQUENCIES)
-    assert basis.width == 8
-    expected = naive_waves(ROWS)
-    np.testing.assert_allclose(basis.rows(ROWS)(ROWS), expected, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(
         Expansion(basis, COLUMNS, 2).map(ROWS, error_and_value),
-        expected_of(KERNELS["rbf"], expected, COLUMNS),
+        expected_of(kernel, expected, COLUMNS),
         rtol=1e-11,
     )
 
 
-BASES = [Similarities(KERNELS["rbf"], ANCHORS), Waves(KERNELS["rbf"], FREQUENCIES)]
-every_basis = pytest.mark.parametrize("basis", BASES, ids=["similarities", "waves"])
+BASIS = Similarities(KERNELS["rbf"], ANCHORS)
 
 
-@pairwise(basis=BASES, library=LIBRARIES, precision=(np.float64, np.float32))
-def test_values_come_in_the_library_and_precision_of_the_rows(basis, library, precision):
+@pairwise(library=LIBRARIES, precision=(np.float64, np.float32))
+def test_values_come_in_the_library_and_precision_of_the_rows(library, precision):
     """Whatever the learner was fitted on: it keeps float64 of the host here."""
-    expansion = Expansion(basis, COLUMNS[: basis.width], 2)
+    expansion = Expansion(BASIS, COLUMNS, 2)
     X = library(ROWS.astype(precision))
     values = expansion.map(X, error_and_value)
     assert_beside(values, X)
@@ -83,21 +62,17 @@ def test_values_come_in_the_library_and_precision_of_the_rows(basis, library, pr
 
 @every_library
 def test_a_learner_of_another_library_scores_rows_of_the_host(library):
-    for host, basis in (
-        (BASES[0], Similarities(KERNELS["rbf"], library(ANCHORS))),
-        (BASES[1], Waves(KERNELS["rbf"], library(FREQUENCIES))),
-    ):
-        columns = COLUMNS[: basis.width]
-        values = Expansion(basis, library(columns), 2).map(ROWS, error_and_value)
-        assert_beside(values, ROWS)
-        expected = Expansion(host, columns, 2).map(ROWS, error_and_value)
-        np.testing.assert_allclose(values, expected, rtol=1e-12)
+    basis = Similarities(KERNELS["rbf"], library(ANCHORS))
+    values = Expansion(basis, library(COLUMNS), 2).map(ROWS, error_and_value)
+    assert_beside(values, ROWS)
+    expected = Expansion(BASIS, COLUMNS, 2).map(ROWS, error_and_value)
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("basis", [*BASES, Similarities(KERNELS["poly"], ANCHORS)])
+@pytest.mark.parametrize("basis", [BASIS, Similarities(KERNELS["poly"], ANCHORS)])
 def test_blocks_and_threads_change_nothing_and_stay_small(monkeypatch, basis):
     X = np.random.default_rng(2).normal(size=(700, 3))
-    expansion = Expansion(basis, COLUMNS[: basis.width], 2)
+    expansion = Expansion(basis, COLUMNS, 2)
     whole = expansion.map(X, error_and_value)
     monkeypatch.setattr(limits, "block", 1)
     monkeypatch.setattr(limits, "parallel", 1)
@@ -112,16 +87,15 @@ def test_blocks_and_threads_change_nothing_and_stay_small(monkeypatch, basis):
     assert sorted(sizes) == [188, 256, 256]
 
 
-@every_basis
-def test_the_width_of_the_basis_sets_the_size_of_blocks(monkeypatch, basis):
-    monkeypatch.setattr(limits, "block", 8 * basis.width * 300)
+def test_the_width_of_the_basis_sets_the_size_of_blocks(monkeypatch):
+    monkeypatch.setattr(limits, "block", 8 * BASIS.width * 300)
     sizes = []
 
     def finish(_, values):
         sizes.append(len(values))
         return values
 
-    Expansion(basis, COLUMNS[: basis.width], 2).map(np.zeros((700, 3)), finish)
+    Expansion(BASIS, COLUMNS, 2).map(np.zeros((700, 3)), finish)
     assert sizes == [300, 300, 100]
 
 
@@ -129,9 +103,9 @@ def test_a_finish_may_give_several_columns():
     def both(diagonal, values):
         return np.column_stack([diagonal, values])
 
-    result = Expansion(BASES[0], COLUMNS[:7], 2).map(ROWS, both)
+    result = Expansion(BASIS, COLUMNS, 2).map(ROWS, both)
     np.testing.assert_allclose(result[:, 0], 1.0)
-    np.testing.assert_allclose(result[:, 1:], BASES[0].rows(ROWS)(ROWS) @ COLUMNS[:7])
+    np.testing.assert_allclose(result[:, 1:], BASIS.rows(ROWS)(ROWS) @ COLUMNS)
 
 
 def test_one_row_and_one_anchor_are_enough():
@@ -140,11 +114,10 @@ def test_one_row_and_one_anchor_are_enough():
     np.testing.assert_allclose(value, [2.0])
 
 
-@every_basis
 @every_library
-def test_the_first_columns_may_be_enough(basis, library):
+def test_the_first_columns_may_be_enough(library):
     """Coefficients are shared with learners that need more of them."""
-    shared = library(COLUMNS[: basis.width])
-    values = Expansion(basis, shared, 1).map(ROWS, lambda _, values: values)
-    expected = Expansion(basis, shared, 2).map(ROWS, lambda _, values: values)
+    shared = library(COLUMNS)
+    values = Expansion(BASIS, shared, 1).map(ROWS, lambda _, values: values)
+    expected = Expansion(BASIS, shared, 2).map(ROWS, lambda _, values: values)
     np.testing.assert_allclose(values, expected[:, :1], rtol=1e-12)

@@ -4,7 +4,7 @@ from sklearn.utils import check_random_state
 
 from helpers.pairwise import each_value, pairwise
 from lpfuse._arrays.operations import limits
-from lpfuse.detectors.kernels import Kernel, fourier, nystroem
+from lpfuse.detectors.kernels import Kernel, nystroem
 from oracles import kernel_learners as naive
 from oracles.kernel_learners import LIBRARIES, assert_beside, on_host
 
@@ -28,13 +28,6 @@ def new():
 
 def product(features, X, Z):
     return features.of(X) @ features.of(Z).T
-
-
-MAPS = [nystroem, fourier]
-every_map = pytest.mark.parametrize("make", MAPS)
-
-
-# --------------------------------------------------------------------------------------- Nyström
 
 
 @each_value(kernel=KERNELS, size=(60, 1000))
@@ -101,54 +94,15 @@ def test_a_kernel_without_positive_part_is_refused(kernel, X):
         nystroem(kernel, X, 3, rng())
 
 
-# --------------------------------------------------------------------------------------- Fourier
-
-
-@pytest.mark.parametrize("gamma", [0.05, 0.4, 3.0])
-def test_waves_approach_the_kernel(rows, new, gamma):
-    kernel = Kernel("rbf", gamma)
-    K = kernel.between(new, rows)
-    errors = [
-        np.sqrt(np.mean((product(fourier(kernel, rows, size, rng()), new, rows) - K) ** 2))
-        for size in (20, 320, 5120)
-    ]
-    # The mean of m waves has a standard error of at most 1/√m: a quarter for 16 times as many.
-    assert errors[0] > 2 * errors[1] > 4 * errors[2]
-    assert errors[2] < np.sqrt(2 / 5120)
-
-
-def test_every_row_keeps_its_length(rows):
-    features = fourier(RBF, rows, 30, rng())
-    np.testing.assert_allclose((features.of(rows) ** 2).sum(axis=1), 1.0, rtol=1e-12)
-
-
-@pytest.mark.parametrize(("size", "width"), [(1, 2), (2, 2), (7, 6), (100, 100)])
-def test_waves_come_in_pairs(rows, size, width):
-    features = fourier(RBF, rows, size, rng())
-    assert features.width == width
-    assert features.of(rows).shape == (60, width)
-
-
-@pytest.mark.parametrize("name", ["laplacian", "linear", "poly", "cosine"])
-def test_waves_stand_for_the_gaussian_kernel_only(rows, name):
-    with pytest.raises(ValueError, match=rf"Gaussian kernel only, got kernel='{name}'.*nystroem"):
-        fourier(Kernel(name), rows, 10, rng())
-
-
-# ------------------------------------------------------------------------------------------ both
-
-
-@every_map
-def test_the_seed_decides(rows, make):
-    one, same, other = (make(RBF, rows, 10, rng(seed)).of(rows) for seed in (0, 0, 1))
+def test_the_seed_decides(rows):
+    one, same, other = (nystroem(RBF, rows, 10, rng(seed)).of(rows) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, same)
     assert not np.allclose(one @ one.T, other @ other.T)
 
 
-@every_map
 @pytest.mark.parametrize("weighted", [False, True])
-def test_moments_agree_with_naive_loops(rows, make, weighted):
-    features = make(RBF, rows, 10, rng())
+def test_moments_agree_with_naive_loops(rows, weighted):
+    features = nystroem(RBF, rows, 10, rng())
     weights = np.random.default_rng(0).uniform(size=60) if weighted else np.ones(60)
     Phi = features.of(rows)
     first, second = features.moments(rows, weights)
@@ -158,18 +112,16 @@ def test_moments_agree_with_naive_loops(rows, make, weighted):
     np.testing.assert_allclose(first, expected, rtol=1e-10, atol=1e-12)
 
 
-@every_map
-def test_directions_are_folded_into_the_basis(rows, new, make):
-    features = make(RBF, rows, 10, rng())
+def test_directions_are_folded_into_the_basis(rows, new):
+    features = nystroem(RBF, rows, 10, rng())
     directions = np.random.default_rng(0).normal(size=(features.width, 3))
     values = features.expansion(directions, rows).map(new, lambda _, values: values)
     np.testing.assert_allclose(values, features.of(new) @ directions, rtol=1e-9, atol=1e-10)
 
 
-@every_map
-def test_blocks_and_threads_change_nothing(monkeypatch, make):
+def test_blocks_and_threads_change_nothing(monkeypatch):
     X = np.random.default_rng(0).normal(size=(2600, 2))
-    features, weights = make(RBF, X, 8, rng()), np.linspace(0, 1, 2600)
+    features, weights = nystroem(RBF, X, 8, rng()), np.linspace(0, 1, 2600)
     whole, (first, second) = features.of(X), features.moments(X, weights)
     monkeypatch.setattr(limits, "block", 1)
     monkeypatch.setattr(limits, "parallel", 1)
@@ -179,12 +131,11 @@ def test_blocks_and_threads_change_nothing(monkeypatch, make):
     np.testing.assert_allclose(in_blocks[1], second, rtol=1e-9, atol=1e-9)
 
 
-@every_map
-def test_moments_of_single_precision_rows_are_summed_in_double(make):
+def test_moments_of_single_precision_rows_are_summed_in_double():
     """A thousand times a thousandth: in single precision the sum loses what this test checks."""
     X = np.full((20_000, 1), 0.25, dtype=np.float32)
     X[0] = 0.0
-    features = make(RBF, X, 2, rng())
+    features = nystroem(RBF, X, 2, rng())
     first, second = features.moments(X, np.full(20_000, 1e-3))
     phi = features.of(X[1:2]).astype(np.float64)[0]
     assert first.dtype == second.dtype == np.float64
@@ -193,11 +144,11 @@ def test_moments_of_single_precision_rows_are_summed_in_double(make):
 
 
 @pytest.mark.usefixtures("same_landmarks")
-@pairwise(make=MAPS, library=LIBRARIES, precision=(np.float64, np.float32))
-def test_every_library_gets_the_same_features(rows, make, library, precision):
+@pairwise(library=LIBRARIES, precision=(np.float64, np.float32))
+def test_every_library_gets_the_same_features(rows, library, precision):
     host, weights = rows.astype(precision), np.linspace(0, 1, 60)
     X = library(host)
-    ours, theirs = make(RBF, host, 10, rng()), make(RBF, X, 10, rng())
+    ours, theirs = nystroem(RBF, host, 10, rng()), nystroem(RBF, X, 10, rng())
     near = {"rtol": 0, "atol": 1e-8 if precision == np.float64 else 0.02}
     assert_beside(theirs.of(X), X)
     # Directions may point either way: only what does not depend on their signs is compared.

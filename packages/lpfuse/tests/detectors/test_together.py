@@ -44,7 +44,7 @@ def mixed_grid():
         SVDD(kernel="linear", C=0.1),
         KernelPCADetector(3, "cosine"),
         OneClassGP("density", approximation="nystroem", n_components=20, random_state=0),
-        KernelPCADetector(4, approximation="fourier", n_approximation=20, random_state=0),
+        KernelPCADetector(4, approximation="nystroem", n_approximation=20, random_state=0),
         SVDD(approximation="nystroem", n_components=20, random_state=0),
         GMMDetector(2, "log_likelihood", random_state=0),
     ]

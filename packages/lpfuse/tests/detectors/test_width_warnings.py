@@ -154,10 +154,9 @@ def test_every_kernel_learner_warns_where_the_user_fits_it(rows, make, gamma, wo
 
 
 @every_detector
-@pytest.mark.parametrize("way", ["nystroem", "fourier"])
-def test_approximations_warn_too(rows, make, way):
+def test_approximations_warn_too(rows, make):
     with pytest.warns(KernelWidthWarning, match="too narrow"):
-        make(gamma=1e8, approximation=way, random_state=0).fit(rows)
+        make(gamma=1e8, approximation="nystroem", random_state=0).fit(rows)
 
 
 @every_detector

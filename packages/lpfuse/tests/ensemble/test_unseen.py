@@ -41,7 +41,6 @@ SCALED = {
     "svdd by landmarks": SVDD(approximation="nystroem", n_components=20),
     "gp": OneClassGP("density"),
     "gp by landmarks": OneClassGP("density", approximation="nystroem", n_components=4),
-    "gp by waves": OneClassGP("density", approximation="fourier", n_components=40),
     "kpca": KernelPCADetector(4),
     "kpca by landmarks": KernelPCADetector(4, approximation="nystroem", n_approximation=20),
     "gmm": GMMDetector(2),

@@ -84,8 +84,8 @@ DETECTORS = {
     "SVDD, landmarks": SVDD(gamma=0.3, **FEW),
     "OneClassGP": OneClassGP(gamma=0.3),
     "KernelPCADetector": KernelPCADetector(2, gamma=0.3),
-    "KernelPCADetector, waves": KernelPCADetector(
-        2, gamma=0.3, approximation="fourier", random_state=np.random.RandomState(3)
+    "KernelPCADetector, landmarks": KernelPCADetector(
+        2, gamma=0.3, approximation="nystroem", random_state=np.random.RandomState(3)
     ),
     "GMMDetector": GMMDetector(1, random_state=0),
     "KNNDetector": KNNDetector(2, n_subspaces=2, random_state=0),

@@ -31,7 +31,6 @@ from lpfuse.detectors.kernels import (
     Kernel,
     KernelScorer,
     TrainingRows,
-    fourier,
     nystroem,
     resolve_kernel,
     sample_size,
@@ -311,7 +310,7 @@ KERNEL_WORDS = {
     "kernel": tuple(PAIRWISE_KERNEL_FUNCTIONS),
     "gamma": ("median", *SCALES),
     "contamination": ("auto",),
-    "approximation": ("auto", "nystroem", "fourier"),
+    "approximation": ("auto", "nystroem"),
     "offset_from": OFFSET_FROM,
 }
 
@@ -421,14 +420,12 @@ class KernelDetector(KernelScorer, RefittedDetector):
 
     def _features(self, kernel: Kernel, rows: TrainingRows) -> FeatureMap:
         """Return the feature map that approximates the kernel."""
-        make = fourier if self.approximation == "fourier" else nystroem
+        size, seed = self._size(), self.random_state
         # With an integer seed, learners share the map.
-        key = f"{make.__name__} of size {self._size()}, seed {self.random_state}"
-        known = rows.cache(kernel)
-        if not isinstance(self.random_state, Integral):
-            known = {}
+        known = rows.cache(kernel) if isinstance(seed, Integral) else {}
+        key = f"{size} landmarks, seed {seed}"
         if key not in known:
-            known[key] = make(kernel, rows.X, self._size(), check_random_state(self.random_state))
+            known[key] = nystroem(kernel, rows.X, size, check_random_state(seed))
         return known[key]
 
     def _is_approximate(self, rows: TrainingRows) -> bool:

@@ -76,10 +76,9 @@ class OneClassGP(KernelDetector):
         Further arguments of a callable kernel.
     contamination : float in (0, 0.5] or "auto", default=0.1
         Share of new normal rows below the threshold, on average. "auto": 0.1.
-    approximation : {"auto", None, "nystroem", "fourier"}, default="auto"
-        None: exact, with an n×n matrix. The others use explicit features, for the Gaussian kernel
-        and ("nystroem") for any other. "auto": exact while that matrix fits, else "nystroem"; for
-        rows of Dask always "nystroem".
+    approximation : {"auto", None, "nystroem"}, default="auto"
+        None: exact, with an n×n matrix. "nystroem": explicit features, for any kernel. "auto":
+        exact while that matrix fits, else "nystroem"; for rows of Dask always "nystroem".
     n_components : int, default=500
         Number of features of the approximation.
     random_state : int, RandomState instance or None, default=None

@@ -173,10 +173,9 @@ class KernelPCADetector(KernelDetector):
         Further arguments of a callable kernel.
     contamination : float in (0, 0.5], default=0.1
         Share of new normal rows below the threshold, on average.
-    approximation : {"auto", None, "nystroem", "fourier"}, default="auto"
-        None: exact, with an n×n matrix. The others use explicit features, for the Gaussian kernel
-        and ("nystroem") for any other. "auto": exact while that matrix fits, else "nystroem"; for
-        rows of Dask always "nystroem".
+    approximation : {"auto", None, "nystroem"}, default="auto"
+        None: exact, with an n×n matrix. "nystroem": explicit features, for any kernel. "auto":
+        exact while that matrix fits, else "nystroem"; for rows of Dask always "nystroem".
     n_approximation : int, default=500
         Number of features of the approximation (`n_components` of the other kernel learners).
     random_state : int, RandomState instance or None, default=None

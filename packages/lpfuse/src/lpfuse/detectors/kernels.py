@@ -1,9 +1,8 @@
 """Kernels, kernel expansions, approximate features, and the training rows of kernel learners.
 
 A fitted kernel learner is an *expansion* ``B(x) · coefficients``, where B is a row of basis
-functions: similarities to training rows (exact) or to landmarks (Nyström), or waves (random Fourier
-features). So all learners score in the same way, and learners with the same anchors share the work
-(`score_together`).
+functions: similarities to training rows (exact) or to landmarks (Nyström). So all learners score in
+the same way, and learners with the same anchors share the work (`score_together`).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,15 +67,15 @@ def distances_to(Z: Array, factor: float = 1.0) -> RowFunction:
     return distances
 
 
-def pairwise_matrix(rows: RowFunction, X: Array) -> Array:
-    """Return the n×n matrix with rows computed by a function, block by block."""
-    values = ops.new_empty((X.shape[0], X.shape[0]), X)
+def matrix_of_rows(rows: RowFunction, X: Array, columns: int, width: int) -> Array:
+    """Return the matrix whose rows a function computes, in blocks for `width` numbers a row."""
+    values = ops.new_empty((X.shape[0], columns), X)
 
     def work(block: slice) -> None:
         values[block, :] = rows(X[block, :])
 
     with ops.one_blas_thread:
-        ops.map_row_blocks(work, X, width=X.shape[0])
+        ops.map_row_blocks(work, X, width=width)
     return values
 
 
@@ -143,7 +142,7 @@ class Kernel:
 
     def gram(self, X: Array) -> Array:
         """``k(x_i, x_j)``, of shape (n, n)."""
-        values = pairwise_matrix(self.against(X), X)
+        values = matrix_of_rows(self.against(X), X, X.shape[0], X.shape[0])
         if not self.has_unit_diagonal:
             return values
         return ops.add_to_diagonal(values, 1.0 - ops.diagonal_of(values))  # exactly 1
@@ -177,21 +176,6 @@ def _normalised(X: Array) -> Array:
     return X / xp.where(norms > 0, norms, xp.ones_like(norms))
 
 
-class Basis(Protocol):
-    """Basis functions, and the kernel that they represent."""
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel."""
-
-    @property
-    def width(self) -> int:
-        """Number of basis functions."""
-
-    def rows(self, X: Array) -> RowFunction:
-        """Return the function from rows, in the library of X, to the values of the basis."""
-
-
 @saved_as("Similarities")
 @dataclass(frozen=True)
 class Similarities:
@@ -218,13 +202,13 @@ class Expansion(FieldsOnlyState):
     Learners may share coefficients and use only the first columns.
     """
 
-    basis: Basis
+    basis: Similarities
     coefficients: Array  # (width, columns or more)
     columns: int
 
     @cached_property
     def _host_rows(self) -> RowFunction:
-        """`Basis.rows` for float64 NumPy rows, prepared once for calls with single rows."""
+        """`Similarities.rows` for float64 NumPy rows, prepared once for calls with single rows."""
         return self.basis.rows(np.empty((0, 0)))
 
     @cached_property
@@ -331,17 +315,10 @@ def _groups(detectors: Sequence[Detector]) -> list[list[int]]:
     """Return positions of detectors whose Gaussian kernels have the same anchors."""
     groups: dict[Any, list[int]] = {}
     for i, detector in enumerate(detectors):
-        anchors = _anchors(detector)
-        groups.setdefault(("alone", i) if anchors is None else id(anchors), []).append(i)
+        is_gaussian = isinstance(detector, KernelScorer) and detector.kernel_.name == "rbf"
+        key = id(detector.expansion_.basis.anchors) if is_gaussian else ("alone", i)
+        groups.setdefault(key, []).append(i)
     return list(groups.values())
-
-
-def _anchors(detector: Detector) -> Array | None:
-    """Return the anchors of a Gaussian kernel; None for other detectors."""
-    basis = detector.expansion_.basis if isinstance(detector, KernelScorer) else None
-    if isinstance(basis, Similarities) and basis.kernel.name == "rbf":
-        return basis.anchors
-    return None
 
 
 def _share_distances(detectors: list[Any], X: Array) -> Array:
@@ -478,70 +455,32 @@ def lloyd_step(X: Array, means: Array) -> Array:
 # Explicit features that approximate a kernel: ``k(x, x′) ≈ φ(x)ᵀφ(x′)``.
 
 
-@saved_as("Waves")
-@dataclass(frozen=True)
-class Waves:
-    """``B(x) = (cos xᵀω_j, sin xᵀω_j) / √m`` for m frequencies of a Gaussian kernel."""
-
-    kernel: Kernel
-    frequencies: Array  # (d, m)
-
-    @property
-    def width(self) -> int:
-        """Number of waves: a cosine and a sine for each frequency."""
-        return 2 * int(self.frequencies.shape[1])
-
-    def rows(self, X: Array) -> RowFunction:
-        """Return the function from rows, in the library of X, to the values of their waves."""
-        xp = ops.namespace(X)
-        frequencies = ops.beside(self.frequencies, X)
-        scale = frequencies.shape[1] ** -0.5
-
-        def waves(block: Array) -> Array:
-            phases = block @ frequencies
-            return scale * xp.concat([xp.cos(phases), xp.sin(phases)], axis=1)
-
-        return waves
-
-
 @saved_as("FeatureMap")
 @dataclass(frozen=True)
 class FeatureMap:
-    """``φ(x) = B(x) · whitening``, for a basis B; no whitening: ``φ = B``."""
+    """``φ(x) = B(x) · whitening``, for the similarities B to landmarks."""
 
-    basis: Basis
-    whitening: Array | None  # float64
+    basis: Similarities
+    whitening: Array  # float64
 
     @property
     def width(self) -> int:
         """Number of features r."""
-        return self.basis.width if self.whitening is None else int(self.whitening.shape[1])
+        return int(self.whitening.shape[1])
 
     def expansion(self, directions: Array, X: Array) -> Expansion:
         """Return the expansion ``φ(x)ᵀ directions``, for directions of shape (r, columns)."""
-        folded = directions
-        if self.whitening is not None:
-            folded = ops.beside(self.whitening, directions) @ directions
+        folded = ops.beside(self.whitening, directions) @ directions
         return Expansion(self.basis, ops.beside(folded, X), int(directions.shape[1]))
 
     def rows(self, X: Array) -> RowFunction:
         """Return the function from rows, in the library of X, to their features."""
-        basis = self.basis.rows(X)
-        if self.whitening is None:
-            return basis
-        whitening = ops.beside(self.whitening, X)
+        basis, whitening = self.basis.rows(X), ops.beside(self.whitening, X)
         return lambda block: basis(block) @ whitening
 
     def of(self, X: Array) -> Array:
         """Return the features of all rows, of shape (n, r)."""
-        rows, features = self.rows(X), ops.new_empty((X.shape[0], self.width), X)
-
-        def work(block: slice) -> None:
-            features[block, :] = rows(X[block, :])
-
-        with ops.one_blas_thread:
-            ops.map_row_blocks(work, X, width=self.basis.width)
-        return features
+        return matrix_of_rows(self.rows(X), X, self.width, self.basis.width)
 
     def moments(self, X: Array, weights: Host) -> tuple[Array, Array]:
         """Return ``Σ_i w_i φ(x_i)`` and ``Σ_i w_i φ(x_i) φ(x_i)ᵀ`` from one pass, in float64.
@@ -580,17 +519,6 @@ def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) ->
     first = int(kept.argmax())  # eigenvalues come in rising order
     whitening = vectors[:, first:] / ops.like(np.sqrt(values[first:]), vectors)
     return FeatureMap(Similarities(kernel, landmarks), whitening)
-
-
-def fourier(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) -> FeatureMap:
-    """Return the features of Rahimi & Recht (2007), with frequencies drawn from ``N(0, 2γ I)``."""
-    if kernel.name != "rbf":
-        raise ValueError(
-            'approximation="fourier" supports the Gaussian kernel only, got '
-            f'kernel={kernel.name!r}. Use approximation="nystroem".'
-        )
-    frequencies = rng.normal(scale=(2 * kernel.gamma) ** 0.5, size=(X.shape[1], max(1, size // 2)))
-    return FeatureMap(Waves(kernel, ops.beside(frequencies, X)), None)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -883,7 +811,7 @@ def _evenly_spaced(n: int, at_most: int) -> NDArray[np.int64]:
 
 def squared_distances(X: Array) -> Array:
     """``‖x_i − x_j‖²``, of shape (n, n); exactly zero on the diagonal."""
-    distances = pairwise_matrix(distances_to(X), X)
+    distances = matrix_of_rows(distances_to(X), X, X.shape[0], X.shape[0])
     return ops.add_to_diagonal(distances, -ops.diagonal_of(distances))
 
 

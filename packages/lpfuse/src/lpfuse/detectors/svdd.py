@@ -452,9 +452,9 @@ class SVDD(KernelDetector):
         Share of new normal rows below the threshold, on average. "auto": the surface of the ball
         is the threshold, whatever the share of new rows outside (15 % with 300 Gaussian rows and
         ``nu=0.1``).
-    approximation : {"auto", None, "nystroem", "fourier"}, default="auto"
-        None: exact, by libsvm. The others use explicit features, for the Gaussian kernel and
-        ("nystroem") for any other. "auto": exact while an n×n matrix would fit, else "nystroem".
+    approximation : {"auto", None, "nystroem"}, default="auto"
+        None: exact, by libsvm. "nystroem": explicit features, for any kernel. "auto": exact while
+        an n×n matrix would fit, else "nystroem".
     n_components : int, default=500
         Number of features of the approximation.
     random_state : int, RandomState instance or None, default=None

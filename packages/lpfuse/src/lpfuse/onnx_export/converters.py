@@ -61,7 +61,7 @@ from lpfuse.detectors import (
     neighbours,
 )
 from lpfuse.detectors.gaussian_process import SMALLEST_MEAN
-from lpfuse.detectors.kernels import Kernel, Waves
+from lpfuse.detectors.kernels import Kernel
 from lpfuse.detectors.mixture import log_heights, precision_roots
 from lpfuse.onnx_export.graph import ML_OPSET, Converters, Tensor, extra, hstack
 from lpfuse.scaling import FAR, QUARTILES, TailScaler, TwoSidedMinMax
@@ -193,15 +193,10 @@ def _from_products(kernel: Kernel, products: Tensor) -> Tensor:
 
 
 def _expansion(detector: Any, X: Tensor) -> tuple[Tensor, Host]:
-    """Return the basis functions of a kernel learner at the rows, and its coefficients."""
+    """Return the similarities to a kernel learner's anchors, and its coefficients."""
     basis, columns = detector.expansion_.basis, detector.expansion_.columns
     coefficients = to_host(detector.expansion_.coefficients)[:, :columns]
-    if not isinstance(basis, Waves):
-        return similarities(basis.kernel, X, to_host(basis.anchors)), coefficients
-    frequencies = to_host(basis.frequencies)
-    phases = X @ frequencies
-    waves = hstack([phases.apply("Cos"), phases.apply("Sin")])
-    return waves, coefficients * frequencies.shape[1] ** -0.5
+    return similarities(basis.kernel, X, to_host(basis.anchors)), coefficients
 
 
 LEARNER_TRANSFORMERS: Converters = {TailScaler: tail_scaler, TwoSidedMinMax: two_sided_min_max}
