@@ -27,7 +27,7 @@ X = pca.transform(pictures)
 
 # Rows of one writer stand together in this set, and ``fit`` notices and warns: false alarms on
 # other writers may exceed the rate. They take no part on this page.
-warnings.filterwarnings("ignore", message="Rows seem to come in groups")
+warnings.filterwarnings("ignore", message="Consecutive rows resemble each other")
 fused = FusedDetector(random_state=0).fit(X)
 
 # %%

@@ -94,12 +94,13 @@ NAMES = {
     ("DummyClassifier", "constant"), ("KNNImputer", "missing_values"),
     ("KeptRows", "names"), ("LpFusion", "prior"), ("Member", "name"),
     ("MissingIndicator", "missing_values"),
-    ("OneClassEnsembleClassifier", "unknown_label"), ("SearchResult", "best_params"),
+    ("OneClassEnsembleClassifier", "unknown_label"), ("RowOrder", "because"),
+    ("SearchResult", "best_params"),
     ("SearchResult", "cv_results"), ("SimpleImputer", "fill_value"),
     ("SimpleImputer", "missing_values"), ("TableFormat", "sheet"), ("TableModel", "label"),
     ("TableModel", "normal"), ("TableModel", "anomaly"), ("TablePreparation", "label"),
     ("TablePreparation", "normal"), ("TablePreparation", "anomaly"), ("WatchedStreams", "names"),
-    ("SpacedStreams", "left_out"),
+    ("RowOrder", "because"), ("SpacedStreams", "left_out"),
 }  # fmt: skip
 
 

@@ -67,7 +67,7 @@ from lpfuse import (
 from lpfuse.adapters import ClassifierExpert, PyODDetector, ScoreColumn, ScoreFunction
 from lpfuse.ensemble.pool import MeanOfFits
 from lpfuse.selection import FusedDetectorCV
-from lpfuse.views import Indicators, NormalQuantiles
+from lpfuse.views import NormalQuantiles
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is an extra")
 pytest.importorskip("skl2onnx", reason="skl2onnx is an extra")
@@ -199,7 +199,7 @@ def test_a_learner_that_was_fitted_on_tensors():
 FEW_VALUES = np.column_stack([X, rng.integers(0, 3, 120) * 0.1, np.full(120, 7.0)])
 OTHERS = rng.integers(0, 5, len(NEW)) * 0.1, rng.integers(7, 9, len(NEW))
 NEW_VALUES = np.column_stack([NEW, *OTHERS])
-VIEWS = [NormalQuantiles(), Indicators(), StandardScaler()]
+VIEWS = [NormalQuantiles(), StandardScaler()]
 
 
 @each_value(
@@ -230,7 +230,6 @@ def test_a_learner_of_one_column(detector):
 def test_a_fused_detector_of_views():
     pool = [
         ("neighbours", make_pipeline(NormalQuantiles(), KNNDetector(1, 8, random_state=0))),
-        ("indicators", make_pipeline(Indicators(), KNNDetector())),
         ("columns", make_pipeline(NormalQuantiles(), ColumnForest(random_state=0))),
         ("histogram", HistogramDetector()),
     ]

@@ -26,7 +26,7 @@ FITTED = {"LpFusion", "TwoSidedMinMax"}
 # read over from then on (`FORMER_CLASSES`), or refused (`LEFT`), and never given to another class.
 LEFT = [
     "CosineSimilarity", "DecisionTemplates", "DynamicEnsemble", "ExhaustiveWeights",
-    "GeneticWeights", "IterativeEnsemble", "LocalLpFusion", "SwarmWeights",
+    "GeneticWeights", "Indicators", "IterativeEnsemble", "LocalLpFusion", "SwarmWeights",
 ]  # fmt: skip
 NAMES = {
     "Alternatives", "BestSingle", "Bet", "CalibratedFit", "Certificate", "ClassifierExpert",
@@ -34,17 +34,17 @@ NAMES = {
     "Drift", "DriftMonitor",
     "Evidence", "Expansion", "FeatureMap", "FilledGaps", "FixedRule",
     "FusedDetector", "FusedDetectorCV", "GMMDetector",
-    "HeldOutScores", "HistogramDetector", "Indicators",
+    "HeldOutScores", "HistogramDetector", "History",
     "KNNDetector", "KeptRows", "Kernel", "KernelPCADetector",
     "LOFDetector", "LinearSVMStacker", "LogisticStacker", "LpFusion", "LpPath",
     "MeanOfFits", "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP",
     "OnlineDiscoveries", "OutOfFoldScores", "PaperPipeline", "Pool",
-    "PyODDetector", "ReferenceBins", "RobustCovarianceDetector", "SVDD",
+    "PyODDetector", "ReferenceBins", "RobustCovarianceDetector", "RowOrder", "SVDD",
     "ScoreColumn", "ScoreFunction", "SearchResult", "Similarities", "SpacedStreams",
     "StreamHistory",
     "TableFormat", "TableModel", "TablePreparation", "TailScaler",
     "TwoSidedMinMax", "UnseenPart", "UnseenRows",
-    "WatchedStreams", "Waves",
+    "WatchedStreams", "Waves", "Windows",
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from lpfuse import (
     TailScaler,
     TwoSidedMinMax,
 )
-from lpfuse.views import Indicators, NormalQuantiles
+from lpfuse.views import NormalQuantiles
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is an extra")
 skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is an extra")
@@ -113,7 +113,7 @@ def test_rows_in_single_precision_give_scores_in_single_precision():
     np.testing.assert_allclose(found[:, 0], pipeline.decision_function(NEW), atol=1e-4)
 
 
-@cases("view", [TailScaler(), TwoSidedMinMax(), NormalQuantiles(), Indicators()])
+@cases("view", [TailScaler(), TwoSidedMinMax(), NormalQuantiles()])
 def test_scalers_and_views(view):
     view.fit(np.c_[X, rng.integers(0, 3, 100)])
     rows = np.c_[NEW, rng.integers(0, 4, 40)]

@@ -6,13 +6,12 @@ import pytest
 from scipy.stats import norm, rankdata
 from sklearn.pipeline import make_pipeline
 
-from helpers.cases import cases
 from helpers.contract import assert_passes_checks
 from lpfuse import FusedDetector, KNNDetector
-from lpfuse.views import FilledGaps, Indicators, NormalQuantiles
+from lpfuse.views import FilledGaps, NormalQuantiles
 
 
-@pytest.mark.parametrize("view", [FilledGaps(), NormalQuantiles(), Indicators()], ids=str)
+@pytest.mark.parametrize("view", [FilledGaps(), NormalQuantiles()], ids=str)
 def test_scikit_learn_contract(view):
     assert_passes_checks(view)
 
@@ -69,45 +68,11 @@ def test_any_finite_number_has_a_finite_place():
     assert np.isfinite(NormalQuantiles().fit(X[:, 1:]).transform([[1e300]])).all()
 
 
-# --------------------------------------------------------------------------------------- indicators
-
-
-def test_few_values_become_indicators_and_others_quantiles():
-    rng = np.random.default_rng(0)
-    number, kind = rng.normal(size=400), np.repeat([3.0, 1.0, 2.0], [300, 99, 1])
-    constant = np.ones(400)
-    X = np.column_stack([kind, number, constant])
-    view = Indicators().fit(X)
-    Z = view.transform(X)
-    assert Z.shape == (400, view.n_features_out_) == (400, 6)
-    np.testing.assert_array_equal(Z[:, :2], NormalQuantiles().fit_transform(X[:, 1:]))
-    heights = 0.5 * np.sqrt(1 / np.array([99 / 400, 0.01, 0.75]))  # of 1, 2 and 3
-    for column, (value, height) in enumerate(zip([1, 2, 3], heights, strict=True), start=2):
-        np.testing.assert_allclose(Z[:, column], np.where(kind == value, height, 0))
-    np.testing.assert_array_equal(Z[:, 5], 0)
-    unknown = view.transform([[2.5, 0.0, 1.0]])[0]
-    assert unknown[2:].tolist() == [0, 0, 0, 5]
-
-
-@cases(("values", "width"), [(1, 1), (2, 3), (15, 16), (16, 1)])
-def test_the_number_of_values_decides(values, width):
-    X = np.arange(48.0)[:, None] % values
-    assert Indicators().fit_transform(X).shape == (48, width)
-
-
-def test_values_survive_single_precision():
-    X = np.tile([[0.1], [0.2], [0.3]], (20, 1))
-    view = Indicators().fit(X)
-    single = view.transform(X.astype(np.float32))
-    assert single.dtype == np.float32
-    np.testing.assert_allclose(single, view.transform(X), rtol=1e-6)
-
-
 # ---------------------------------------------------------------------------------------- all views
 
 
-@pytest.mark.parametrize("view", [NormalQuantiles(), Indicators()])
-def test_missing_cells_are_refused_by_name(view):
+def test_missing_cells_are_refused_by_name():
+    view = NormalQuantiles()
     frame = pd.DataFrame({"height": [1.0, 2.0, 3.0], "width": [1.0, np.nan, 0.0]})
     with pytest.raises(ValueError, match=r"NaN or infinity in column 'width' \(1 row\)"):
         view.fit(frame)
@@ -115,8 +80,8 @@ def test_missing_cells_are_refused_by_name(view):
         view.fit(frame.fillna(0)).transform(frame)
 
 
-@pytest.mark.parametrize("view", [NormalQuantiles(), Indicators()])
-def test_torch_in_torch_out(view):
+def test_torch_in_torch_out():
+    view = NormalQuantiles()
     torch = pytest.importorskip("torch", reason="torch is not installed")
     X = np.random.default_rng(0).integers(0, 20, (50, 3)) * 1.0
     Z = view.fit(torch.tensor(X)).transform(torch.tensor(X))
@@ -130,7 +95,7 @@ def test_below_a_fused_detector_rows_with_gaps_are_left_out():
     gaps[::9, 1] = np.nan
     members = [
         ("quantiles", make_pipeline(NormalQuantiles(), KNNDetector(3))),
-        ("indicators", make_pipeline(Indicators(), KNNDetector(1))),
+        ("filled", make_pipeline(FilledGaps(), KNNDetector(1))),
     ]
     with pytest.warns(UserWarning, match="could not score some rows"):
         fitted = FusedDetector(members, cv=3, random_state=0).fit(gaps)

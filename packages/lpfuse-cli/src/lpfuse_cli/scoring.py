@@ -8,7 +8,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from copy import copy
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -47,8 +46,6 @@ from lpfuse_cli.times import Follower, time_column
 
 if TYPE_CHECKING:
     import polars
-
-    from lpfuse.time import Stream
 
 __all__ = ["ScoredFile", "load_model", "score_file"]
 
@@ -217,7 +214,7 @@ def judge_frame(
     model: FusedDetector,
     frame: polars.DataFrame,
     start: int | None = None,
-    stream: Stream | None = None,
+    follower: Follower | None = None,
     seconds: Host | None = None,
 ) -> ScoredFrame:
     """Features, verdicts and the table of scores.
@@ -228,22 +225,56 @@ def judge_frame(
         Fitted to a table.
     frame, start : polars.DataFrame, int
         Rows, and how many were before these in their file, for messages.
-    stream, seconds : Stream and ndarray of shape (n,), optional
+    follower, seconds : Follower and ndarray of shape (n,), optional
         Of a model with time: what the rows continue, which moves on, and their times.
     """
     made = how_prepared(model)
     made.check(frame.columns)
     X = made.numbers(frame, start)
-    rows = frame.select(made.columns)
-    if model.windows_ is not None and len(X):
-        stream = model.follow() if stream is None else stream
-        X = copy(stream).features(rows, seconds)
     if not len(X):
         empty = dict.fromkeys(score_columns(model.detector_names_), polars_module().Float64)
         empty |= {"decision": polars_module().Int8}
         return ScoredFrame(X, None, polars_module().DataFrame(schema=empty))
-    found = model.verdicts(rows, seconds, stream=stream)
+    rows = frame.select(made.columns)
+    if model.windows_ is None:
+        found = model.verdicts(rows)
+    else:
+        X, found = _judge_in_time(model, rows, seconds, follower or Follower(model))
     return ScoredFrame(X, found, found.to_frame("polars"))
+
+
+def _judge_in_time(
+    model: FusedDetector, rows: polars.DataFrame, seconds: Host | None, follower: Follower
+) -> tuple[Host, Verdicts]:
+    """Return features and verdicts of the next rows, to the last bit whatever rows come together.
+
+    Products of matrices are rounded by the size of a batch and the place of a row in it: so each
+    row is scored at the same place of a block of the same size.
+    """
+    stream = follower.stream
+    before, n, first = stream.history, len(rows), follower.judged % BLOCK
+    X = stream.features(rows, seconds)
+    places = np.arange(-first, -(-(first + n) // BLOCK) * BLOCK - first)
+    blocks = np.split(X[np.clip(places, 0, n - 1)], len(places) // BLOCK)
+    try:
+        raws = [model.detector_scores(block) for block in blocks]
+        fill = model.feature_imputer_
+        seen = [None if fill is None else fill.transform(block) for block in blocks]
+        parts = list(map(model.combination_.contributions, raws, seen))
+    except Exception:
+        stream.history = before
+        raise
+    raw, terms, scores = (
+        np.concatenate(each)[first : first + n]
+        for each in (raws, parts, [part.sum(axis=1) for part in parts])
+    )
+    pvalues = stream.level.update(scores)
+    follower.judged += n
+    decision = pvalues - np.nextafter(stream.level.rate, 1)  # the rate itself: an alarm
+    found = Verdicts(
+        scores, decision, pvalues, terms if model.combination_.is_additive else None, raw
+    )
+    return X, found.of_rows(rows, model.detector_names_)
 
 
 def score_frame(
@@ -422,8 +453,8 @@ def score_file(
         def score(chunk: Chunk) -> tuple[Chunk, Host, polars.DataFrame, ChunkCounts]:
             frame = chunk.frame
             with numbered_errors(lambda: table.numbers(frame.height, chunk.start)):
-                going_on = () if timed is None else (timed.stream, timed.seconds(frame))
-                X, _, scored = judge_frame(model, frame, None, *going_on)
+                seconds = None if timed is None else timed.seconds(frame)
+                X, _, scored = judge_frame(model, frame, None, timed, seconds)
             flagged = (scored["decision"] < 0).to_numpy()
             gaps = incomplete_rows(made, frame)
             labels, unseen = _labels(made, frame)
@@ -515,6 +546,7 @@ def cores() -> int:
     return min(MOST_WORKERS, len(allowed(0)) if allowed else os.cpu_count() or 1)
 
 
+BLOCK = 256  # rows that are scored together where the last bit counts; chosen by hand
 MOST_WORKERS = 8  # chunks in memory at a time, however many cores there are; chosen by hand
 
 

@@ -88,7 +88,7 @@ class TimeReader:
         for k in np.flatnonzero((steps < 0) | (steps >= HOUR)).tolist():
             back = steps[k] + HOUR if self.shift == 0 else HOUR - steps[k]
             rest = back if self.shift == 0 else -back
-            if 0 <= rest <= 2 * self.step:
+            if self.step and 0 <= rest <= 2 * self.step:
                 self.shift = HOUR - self.shift
                 shifts[k:] = self.shift
         found[known] = written + shifts
@@ -166,6 +166,7 @@ class Follower:
         self.stream, self.reader = model.follow(), reader_of(model)
         self.column = time_column(model)
         self.last = -np.inf
+        self.judged = 0  # rows so far
 
     def seconds(self, frame: polars.DataFrame) -> Host | None:
         """Return the times of the next rows; None of a model that takes them at even intervals."""
@@ -177,6 +178,15 @@ class Follower:
         refuse_steps_back(self.column, found, self.last)
         self.last = float(found[-1]) if len(found) else self.last
         return found
+
+    def state(self) -> dict[str, Any]:
+        """Return what `restore` needs but for the times, as JSON values."""
+        return {**self.stream.state(), "judged": self.judged}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore from `state()`."""
+        self.stream.restore(state)
+        self.judged = state["judged"]
 
 
 def check_time_column(name: str, columns: Sequence[str]) -> None:

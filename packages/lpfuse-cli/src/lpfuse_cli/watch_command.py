@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from lpfuse._format import brief, quote
+from lpfuse._validation.params import did_you_mean
 from lpfuse_cli import console
 from lpfuse_cli import console as options
 from lpfuse_cli.console import check_page, check_there
@@ -18,30 +21,60 @@ ENDS = {
     "signal": "Ended by a signal.",
     "drift": "Drift was declared.",
 }
-BATCHES, ENDING, DRIFT = "Batches", "When to end", "Drift"
+ENDING, DRIFT = "When to end", "Drift and alarms"
 CSV = ("separator", "decimal", "encoding", "quote", "header_row")
+NEEDED = {"model": "a model", "source": "a source of rows", "output": "an output"}
+# Settings that the file of --config alone has, and what all of them are.
+RARE: dict[str, Any] = dict.fromkeys(("separator", "decimal", "encoding", "quote"), str)
+RARE |= {"header-row": int, "batch-rows": int, "batch-seconds": (int, float)}
+RARE |= {"drift-level": (int, float)}
+TEXTS = ("model", "source", "output", "page", "metrics", "time-column", "on-drift", "on-alarm")
+KEYS: dict[str, Any] = {
+    **dict.fromkeys((*TEXTS, "reference", "key"), str),
+    **dict.fromkeys(("keep", "trust"), list),
+    **dict.fromkeys(("replayed", "once", "until-drift", "json", "quiet"), bool),
+    "late": (int, float), "jobs": int, **RARE,
+}  # fmt: skip
+WORDS: dict[Any, str] = {
+    str: "a text in quotes", list: 'a list of texts, such as ["serial"]', bool: "true or false",
+    int: "a whole number", (int, float): "a number",
+}  # fmt: skip
+PASSED = (
+    "page", "keep", "time_column", "late", "metrics", "replayed", "once", "until_drift", "on_drift",
+    "on_alarm", "reference",
+)  # fmt: skip
 
 
 def watch(
     ctx: typer.Context,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file of `lpfuse fit`.")],
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="A file of `lpfuse fit`.")
+    ] = None,
     source: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="SOURCE",
             help="A .csv file that grows; a folder that .csv and .parquet files are put into; - "
             "for CSV; or kafka://host:port/topic?NAME=VALUE&… with settings of the client, and "
             "columns=a,b,c where messages are lines of CSV.",
         ),
-    ],
+    ] = None,
     out: Annotated[
-        str,
+        str | None,
         typer.Option(
             *options.OUTPUT,
             metavar="OUT",
-            help="A .csv file to append verdicts to, or a folder/ for Parquet files.",
+            help="A .csv or .jsonl file to append verdicts to, or a folder/ for Parquet files.",
         ),
-    ],
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A .toml file with model, source, output and the long names of options, and with "
+            f"{', '.join(RARE)}. The command line goes first.",
+        ),
+    ] = None,
     page: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="A status page, .html, rewritten as rows come."),
@@ -60,13 +93,18 @@ def watch(
             help="Standard input starts with its first row again: skip rows that were scored.",
         ),
     ] = False,
-    csv: Annotated[
-        list[str] | None,
+    late: Annotated[
+        float,
         typer.Option(
-            metavar="NAME=VALUE",
-            help=f"How CSV is written: {', '.join(CSV)}; may be repeated.",
-            show_default="as in training, or found in the first rows",
+            min=0.0,
+            metavar="SECONDS",
+            help="How late rows may come, to be put in the order of their times; of a model with "
+            "time.",
         ),
+    ] = 0.0,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Counts as text for Prometheus, .prom, as the page."),
     ] = None,
     once: Annotated[
         bool,
@@ -88,14 +126,14 @@ def watch(
             rich_help_panel=DRIFT,
         ),
     ] = None,
-    drift_level: Annotated[
-        float,
+    on_alarm: Annotated[
+        str | None,
         typer.Option(
-            metavar=options.FLOAT,
-            help="Probability that drift is ever declared without a change.",
+            metavar="COMMAND",
+            help="Run once for each episode of alarms, as --on-drift; of a model with time.",
             rich_help_panel=DRIFT,
         ),
-    ] = 0.01,
+    ] = None,
     reference: Annotated[
         str | None,
         typer.Option(
@@ -105,22 +143,6 @@ def watch(
             rich_help_panel=DRIFT,
         ),
     ] = None,
-    batch_rows: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar=options.INT, help="Rows scored together.", rich_help_panel=BATCHES
-        ),
-    ] = 10_000,
-    batch_seconds: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            metavar="SECONDS",
-            help="How long rows wait for others. The state is saved every 2 of these, the page "
-            "written every 5, a Parquet file every 60.",
-            rich_help_panel=BATCHES,
-        ),
-    ] = 1.0,
     jobs: options.Chunks = -1,
     trust: options.Trust = None,
     key: options.Key = None,
@@ -132,14 +154,37 @@ def watch(
 ) -> None:
     """Score rows as they arrive, each exactly once, and detect drift.
 
-    Prints a line for each batch. Continues where it ended, however it was ended. A row that cannot
-    be read or scored is counted by reason and affects no other row.
+    Prints a line for each batch and, of a model with time, for each episode of alarms. Continues
+    where it ended, however it was ended. A row that cannot be read or scored is counted by reason
+    and affects no other row.
     """
-    silent = as_json or console.is_quiet(ctx, quiet)
-    if page is not None:
-        check_page(page)
-    check_there(None if source.startswith(KAFKA) else source, reference, model=model)
-    format = options.table_format(**_csv_settings(csv))
+    told = {
+        "model": model, "source": source, "output": out, "page": page, "keep": keep,
+        "time_column": time_column, "replayed": replayed, "late": late, "metrics": metrics,
+        "once": once, "until_drift": until_drift, "on_drift": on_drift, "on_alarm": on_alarm,
+        "reference": reference, "jobs": jobs, "trust": trust, "key": key, "json": as_json,
+        "quiet": quiet,
+    }  # fmt: skip
+    given = {name: value for name, value in told.items() if _is_told(ctx, name)}
+    read = {} if config is None else read_config(config)
+    chosen = {**told, **read, **given}
+    model, source, out = (chosen[name] for name in ("model", "source", "output"))
+    if None in (model, source, out):
+        lacking = next(name for name in ("model", "source", "output") if chosen[name] is None)
+        raise ValueError(
+            f"watch needs {NEEDED[lacking]}. Say lpfuse watch MODEL SOURCE -o OUT, or name it in "
+            f'the file of --config: {lacking} = "…".'
+        )
+    as_json, until_drift, jobs = chosen["json"], chosen["until_drift"], chosen["jobs"]
+    silent = as_json or console.is_quiet(ctx, chosen["quiet"])
+    if chosen["page"] is not None:
+        check_page(chosen["page"])
+    there = None if source.startswith(KAFKA) else source
+    check_there(there, chosen["reference"], model=model)
+    key = None if chosen["key"] is None else Path(chosen["key"])
+    format = options.table_format(**{name: read[name] for name in CSV if name in read})
+    others = {name: read[name] for name in ("batch_rows", "batch_seconds", "drift_level")
+              if name in read}  # fmt: skip
     with console.remarks(silent) as remarks:
         if not silent:
             console.say(f"Loading {console.called(model)} …", err=True)
@@ -153,26 +198,23 @@ def watch(
             elif not silent:
                 console.say(progress.line(), err=True)
 
+        def on_episode(_: Any, line: str) -> None:
+            if not silent:
+                console.say(line, err=True)
+
+        settings = {name: chosen[name] for name in PASSED if chosen[name] is not None}
         found = run(
             model,
             source,
             out,
-            page=page,
-            keep=keep or (),
-            time_column=time_column,
-            once=once,
-            until_drift=until_drift,
-            on_drift=on_drift,
-            drift_level=drift_level,
-            reference=reference,
-            batch_rows=batch_rows,
-            batch_seconds=batch_seconds,
-            replayed=replayed,
+            **settings,
+            **others,
             jobs=None if jobs < 1 else jobs,
             format=format,
-            trusted=trust or (),
+            trusted=chosen["trust"] or (),
             key=console.read_key(key),
             on_batch=on_batch,
+            on_episode=on_episode,
         )
     if as_json:
         console.show_json({"output": out, **vars(found), "warnings": remarks})
@@ -183,29 +225,51 @@ def watch(
             console.say(f"Noted {counted(times, 'time')}: {what}.", err=True)
         if found.drift is not None:
             console.say(found.drift["sentence"], err=True)
+        if found.promise:
+            console.say(found.promise, err=True)
+        gathered = "" if found.episodes is None else f" in {counted(found.episodes, 'episode')}"
         console.say(
             f"{ENDS[found.ended]} {counted(found.rows, 'row')} in all, {found.judged:,} judged, "
-            f"{found.alarms:,} called anomalies. Written to {out}.",
+            f"{found.alarms:,} called anomalies{gathered}. Written to {out}.",
             err=True,
         )
     if until_drift and found.drift is not None:
         raise typer.Exit(DRIFTED)
 
 
-def _csv_settings(given: list[str] | None) -> dict[str, Any]:
-    """Split settings of CSV into names and values.
+def _is_told(ctx: typer.Context, name: str) -> bool:
+    """Whether the command line tells a value."""
+    parameter = {"output": "out", "json": "as_json"}.get(name, name)
+    return str(ctx.get_parameter_source(parameter)).endswith("COMMANDLINE")
 
-    Examples
-    --------
-    >>> _csv_settings(["separator=tab", "decimal=,", "header_row=3"])
-    {'separator': 'tab', 'decimal': ',', 'header_row': 3}
+
+def read_config(path: str) -> dict[str, Any]:
+    """Read the file of ``--config``; return values by the names of parameters.
+
+    Parameters
+    ----------
+    path : str
+        A file of TOML.
     """
-    found: dict[str, Any] = {}
-    for text in given or []:
-        name, equals, value = text.partition("=")
-        if not equals or name.strip() not in CSV:
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise FileNotFoundError(f"There is no file {quote(path)}. Name the file of settings.")
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f'{file.name} is no TOML: {error}. A line of it reads: page = "status.html".'
+        ) from error
+    read: dict[str, Any] = {}
+    for name, value in found.items():
+        kind = KEYS.get(name)
+        if kind is None:
             raise ValueError(
-                f"--csv must be NAME=VALUE with a NAME of {', '.join(CSV)}; got {quote(text)}."
+                f"{file.name}: there is no setting {quote(name)}.{did_you_mean(name, KEYS)} There "
+                f"are {', '.join(KEYS)}."
             )
-        found[name.strip()] = int(value) if value.isdecimal() else value
-    return found
+        fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+        if not fits or (kind is list and not all(isinstance(each, str) for each in value)):
+            raise ValueError(f"{file.name}: {name} must be {WORDS[kind]}, got {quote(str(value))}.")
+        read[name.replace("-", "_")] = value
+    return read

@@ -1,8 +1,10 @@
 """A small model for all tests of streams."""
 
+import polars as pl
 import pytest
 
 from helpers.streams import rows
+from helpers.timed import pump
 from lpfuse_cli.fitting import fit_table
 from lpfuse_cli.watch import sources
 
@@ -18,3 +20,13 @@ def model(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def files_settle_at_once(monkeypatch):
     monkeypatch.setattr(sources, "SETTLED", 0.0)
+
+
+@pytest.fixture(scope="session")
+def new_rows():
+    """Rows that follow the training, with two faults."""
+    rows = pump(620).tail(320).with_columns(serial=pl.Series([f"P-{k}" for k in range(320)]))
+    flow = rows["flow"].to_numpy().copy()
+    flow[100:130] += 8
+    flow[250:260] += 8
+    return rows.with_columns(flow=pl.Series(flow.round(4)))

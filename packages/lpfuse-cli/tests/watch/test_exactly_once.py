@@ -162,8 +162,10 @@ def test_pieces_pauses_and_starts_change_nothing(model, tmp_path, seed):
 
 
 def start(model, source, out, *more):
+    config = out.with_suffix(".toml")
+    config.write_text("batch-rows = 5\nbatch-seconds = 0\n")
     words = [sys.executable, "-m", "lpfuse_cli", "watch", model, source, "-o", out]
-    words += ["--batch-rows", "5", "--batch-seconds", "0", "--keep", "serial", "-j", "2", *more]
+    words += ["--config", config, "--keep", "serial", "-j", "2", *more]
     command = list(map(str, words))
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -218,6 +220,23 @@ def test_kill_9_loses_and_repeats_no_row(model, tmp_path, kills):
     )
     # Batches ended elsewhere, so that products were rounded otherwise.
     assert (seen["score"] - expected["score"]).abs().max() < 1e-9
+
+
+def test_kill_9_changes_no_byte(timed_model_file, tmp_path, new_rows):
+    source, out, page = (tmp_path / name for name in ("rows.csv", "v.csv", "s.html"))
+    new_rows.write_csv(source)
+    options = {"once": True, "keep": ["serial"], "batch_rows": 5}
+    watch(timed_model_file, source, tmp_path / "whole.csv", **options)
+    rng = random.Random(1)
+    for _ in range(2):
+        size = out.stat().st_size if out.exists() else 0
+        process = start(timed_model_file, source, out, "--page", page)
+        wait_until(lambda size=size: grown(out, size + 500), process)
+        time.sleep(rng.random() * 0.1)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    watch(timed_model_file, source, out, **options)
+    assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -108,8 +108,10 @@ def test_messages_as_lines_of_csv(model, tmp_path, producer):
 
 def test_kill_9_loses_and_repeats_no_message(model, tmp_path, producer):
     frame, out = rows(90), tmp_path / "v.csv"
+    config = tmp_path / "w.toml"
+    config.write_text("batch-rows = 5\nbatch-seconds = 0\n")
     words = [sys.executable, "-m", "lpfuse_cli", "watch", model, producer.address, "-o", out,
-             "--keep", "serial", "--batch-rows", "5", "--batch-seconds", "0"]  # fmt: skip
+             "--keep", "serial", "--config", config]  # fmt: skip
     sent = 0
     for kill in range(2):
         send(producer, as_json(frame[sent : sent + 35]))

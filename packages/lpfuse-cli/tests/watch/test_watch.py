@@ -133,15 +133,17 @@ def test_unfinished_line_waits(model, tmp_path):
 
 
 @pytest.mark.parametrize("while_it_runs", [False, True])
-@pytest.mark.parametrize("how", ["replaced", "cut"])
+@pytest.mark.parametrize("how", ["replaced", "cut", "without a header"])
 def test_replaced_file_is_read_from_its_beginning(model, tmp_path, how, while_it_runs):
     source, out = tmp_path / "rows.csv", tmp_path / "v.csv"
     rows(20).write_csv(source)
-    new = rows(10, seed=9).select("kind", "flow", "bar", "serial")
+    new = rows(10, seed=9)
+    has_header = how != "without a header"
+    new = new.select("kind", "flow", "bar", "serial") if has_header else new
 
     def change():
-        if how == "replaced":
-            new.write_csv(tmp_path / "new.csv")
+        if how != "cut":
+            new.write_csv(tmp_path / "new.csv", include_header=has_header)
             os.replace(tmp_path / "new.csv", source)
         else:
             source.write_text("")
@@ -503,8 +505,8 @@ def test_output_without_state_raises(model, tmp_path):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"out": "v.xlsx"}, "must be a .csv file, or a folder"),
-        ({"out": "-"}, "must be a .csv file, or a folder"),
+        ({"out": "v.xlsx"}, "must be a .csv or .jsonl file, or a folder"),
+        ({"out": "-"}, "must be a .csv or .jsonl file, or a folder"),
         ({"keep": ["row"]}, "'row' cannot be kept"),
         ({"keep": ["nothing"]}, "There is no column 'nothing'"),
         ({"time_column": "whenn"}, "There is no column 'whenn'"),
@@ -653,7 +655,9 @@ def test_large_batches_are_sampled_for_drift(model, tmp_path, monkeypatch):
 
 def test_command_exits_with_4_on_drift(model, tmp_path):
     source = drifting(tmp_path)
-    words = ["watch", model, source, "-o", tmp_path / "v.csv", "--once", "--batch-rows", "500"]
+    config = tmp_path / "watch.toml"
+    config.write_text("batch-rows = 500")
+    words = ["watch", model, source, "-o", tmp_path / "v.csv", "--once", "--config", config]
     answer = CliRunner().invoke(app, [*map(str, words), "--until-drift", "--json"])
     assert answer.exit_code == 4
     lines = [json.loads(line) for line in answer.stdout.splitlines()]
@@ -675,16 +679,18 @@ def test_command_reads_csv_as_told(tmp_path):
         "bar\tflow\tñ\n2,5\t7,1\t'a\n2,6\t7,2\tñ'\n".encode("cp1252")
     )
     words = ["watch", "m", "rows.csv", "-o", "v.csv", "--once", "--json", "--keep", "ñ"]
-    settings = ["separator=tab", "decimal=,", "encoding=cp1252", "quote=none"]
+    settings = 'separator = "tab"\ndecimal = ","\nencoding = "cp1252"\nquote = "none"\n'
+    (tmp_path / "w.toml").write_text(settings)
     words = [str(tmp_path / each) if (tmp_path / each).exists() else each for each in words]
     words[words.index("v.csv")] = str(tmp_path / "v.csv")
-    answer = CliRunner().invoke(app, [*words, *(w for each in settings for w in ("--csv", each))])
+    words += ["--config", str(tmp_path / "w.toml")]
+    answer = CliRunner().invoke(app, words)
     assert answer.exit_code == 0, answer.output
     assert pl.read_csv(tmp_path / "v.csv")["ñ"].to_list() == ["'a", "ñ'"]
-    for wrong in ("separator", "columns=a"):
-        answer = CliRunner().invoke(app, [*words, "--csv", wrong])
-        assert answer.exit_code == 2
-        assert "--csv must be NAME=VALUE" in answer.output
+    (tmp_path / "w.toml").write_text(f"{settings}header = 3")
+    answer = CliRunner().invoke(app, words)
+    assert answer.exit_code == 2
+    assert "there is no setting 'header'" in answer.stderr
 
 
 def test_command_has_at_most_18_options():

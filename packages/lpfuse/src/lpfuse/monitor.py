@@ -226,8 +226,9 @@ class ReferenceBins:
         values, rows = missing_to_minus_infinity(values), first_row + np.arange(len(values))
         found = np.empty(values.shape, dtype=np.int8)
         for j, (edges, ranks) in enumerate(zip(self.edges.T, self.ranks_among_ties.T, strict=True)):
-            column, drawn = values[:, [j]], uniform_numbers(self.seed, rows, 1, j)
-            below = (edges < column) | ((edges == column) & (ranks < drawn))
+            below, tied = edges < values[:, [j]], edges == values[:, [j]]
+            if tied.any():  # by numbers drawn for each row
+                below |= tied & (ranks < uniform_numbers(self.seed, rows, 1, j))
             found[:, j] = below.sum(axis=1)
         return found
 

@@ -1,4 +1,4 @@
-"""Transformers of feature tables: normal quantiles, indicators, and imputation."""
+"""Transformers of feature tables: normal quantiles, and imputation."""
 
 from __future__ import annotations
 
@@ -15,22 +15,18 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from lpfuse._arrays.operations import Array, Host, beside, is_blocked, to_host
 from lpfuse._base import lazily
 from lpfuse._files import saved_as
-from lpfuse._quantiles import positions_among
 from lpfuse._validation import tables
 
-__all__ = ["FilledGaps", "Indicators", "NormalQuantiles"]
+__all__ = ["FilledGaps", "NormalQuantiles"]
 
 
 # --------------------------------------------------------------------------------------------------
-# Normal quantiles, and indicators of columns with few values
+# Normal quantiles
 
 
 # Chosen by hand.
 KNOTS = 256  # of each column; between two of them lie less than half a per cent of the rows
 FARTHEST = 1e9  # standard deviations beyond the range; squares stay finite in single precision
-UNKNOWN = 5.0  # height of an unknown value: that of a value with a share of 1 %
-MAX_VALUES = 15  # different values of a column that becomes indicators
-RAREST = 0.01  # smallest share that affects the height of a value
 
 
 @saved_as("NormalQuantiles")
@@ -135,112 +131,6 @@ class NormalQuantiles(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             return found[None]
 
         return transform
-
-    def __sklearn_tags__(self) -> Any:
-        return _preserve_float_dtypes(super().__sklearn_tags__())
-
-
-@saved_as("Indicators")
-class Indicators(TransformerMixin, BaseEstimator):
-    r"""Map columns with few values to indicators, and others to normal quantiles.
-
-    A column with 2 to 15 different values becomes one column a value, which is
-
-    .. math:: \tfrac12 \sqrt{1 / \max(q, 0.01)}
-
-    if the row has this value, with the share q among the training rows, and 0 otherwise; squared
-    distances are thus a quarter of those of a chi-squared statistic. One more column is 5 if the
-    row has none of these values. All other columns become :class:`NormalQuantiles`; they come
-    first, then the indicators, in the order of the columns.
-
-    Attributes
-    ----------
-    values_ : list of ndarray
-        For each column its distinct values; empty if it becomes quantiles.
-    heights_ : list of ndarray
-        The heights of their indicators.
-    knots_, quantiles_, scale_
-        Of the other columns, as in :class:`NormalQuantiles`.
-    n_features_out_ : int
-        Number of columns of the view.
-    n_features_in_ : int
-        Number of features d.
-    feature_names_in_ : ndarray of shape (d,)
-        Names of the features, when `X` had them.
-
-    Examples
-    --------
-    >>> from lpfuse.views import Indicators
-    >>> view = Indicators().fit([[0.0], [0.0], [0.0], [1.0]])
-    >>> view.transform([[0.0], [1.0], [2.0]]).round(2)
-    array([[0.58, 0.  , 0.  ],
-           [0.  , 1.  , 0.  ],
-           [0.  , 0.  , 5.  ]])
-    """
-
-    values_: list[Host]
-    heights_: list[Host]
-    knots_: list[Host]
-    quantiles_: list[Host]
-    scale_: Host
-    n_features_out_: int
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the values and the knots.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-        y : object
-            Ignored; here for scikit-learn's conventions.
-
-        Returns
-        -------
-        Indicators
-            The fitted view.
-        """
-        rows = to_host(tables.check_features(X))
-        values, heights = [], []
-        for column in rows.T:
-            different, counts = np.unique(column, return_counts=True)
-            few = 2 <= len(different) <= MAX_VALUES
-            values.append(different if few else np.empty(0))
-            shares = np.maximum(counts / len(column), RAREST)
-            heights.append(0.5 / np.sqrt(shares) if few else np.empty(0))
-        self.values_, self.heights_ = values, heights
-        self.knots_, self.quantiles_, self.scale_ = _fit_quantiles(rows[:, self._others])
-        self.n_features_out_ = len(self.knots_) + sum(len(each) + 1 for each in values if len(each))
-        tables.record_columns(self, X)
-        return self
-
-    @property
-    def _others(self) -> list[int]:
-        """Columns that become quantiles."""
-        return [j for j, values in enumerate(self.values_) if not len(values)]
-
-    @lazily(width=lambda view: view.n_features_out_)
-    def transform(self, X: Any) -> Array:
-        """Return the rows in quantiles and indicators.
-
-        Parameters
-        ----------
-        X : array-like, or Dask array or data frame, of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (n, `n_features_out_`)
-            In the library and precision of `X`; of rows of Dask, a lazy Dask array.
-        """
-        check_is_fitted(self)
-        X = tables.check_features(X, estimator=self)
-        rows = to_host(X)
-        parts = [_apply_quantiles(rows[:, self._others], self.knots_, self.quantiles_, self.scale_)]
-        for column, values, heights in zip(rows.T, self.values_, self.heights_, strict=True):
-            if len(values):  # position −1, none of them, is the last row
-                parts.append(np.diag([*heights, UNKNOWN])[positions_among(values, column)])
-        return beside(np.hstack(parts), X)
 
     def __sklearn_tags__(self) -> Any:
         return _preserve_float_dtypes(super().__sklearn_tags__())

@@ -26,7 +26,7 @@ from lpfuse._base import conformal_quantile
 from lpfuse.detectors import fit_together, score_together
 from lpfuse.detectors import kernels as sampling
 from lpfuse.detectors.kernels import Kernel, nystroem
-from lpfuse.views import FilledGaps, Indicators, NormalQuantiles
+from lpfuse.views import FilledGaps, NormalQuantiles
 
 NAMES = ["a", "b", "c"]
 UNEVEN = (100, 0, 7, 193, 1, 99)  # one block is empty
@@ -238,7 +238,7 @@ def test_thresholds_by_held_out_scores_are_those_of_the_sample(small_sample, for
         fitted.leave_one_out_scores(form(X))
 
 
-@each_value(view=[NormalQuantiles(), Indicators(), FilledGaps()], form=FORMS)
+@each_value(view=[NormalQuantiles(), FilledGaps()], form=FORMS)
 def test_views_are_lazy_and_learnt_in_memory(form, view):
     rows = pd.DataFrame(X, columns=NAMES) if form is as_frame else X
     fitted = clone(view).fit(rows)

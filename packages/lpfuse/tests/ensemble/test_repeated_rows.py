@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from lpfuse.ensemble.copies import find_repeats, warn_of_repeats
+from lpfuse.ensemble.rows import look_at_order
 
 FAMILIES = {
     "gaussian": lambda rng, n: rng.normal(size=(n, 5)),
@@ -33,11 +34,16 @@ def in_groups(n, shared, seed=0, size=5, d=5):
     return np.sqrt(shared) * rng.normal(size=(n, d))[group] + own, group
 
 
-def told(X, labels=None, groups=None):
+def in_order(X):
+    """What is said of the order of a table."""
+    return look_at_order(None, X, None).because
+
+
+def told(X, labels=None):
     """The warnings about a table."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of_repeats(X, np.ones(len(X)) if labels is None else labels, groups)
+        warn_of_repeats(X, np.ones(len(X)) if labels is None else labels)
     return [str(each.message) for each in caught]
 
 
@@ -46,28 +52,29 @@ def told(X, labels=None, groups=None):
 )
 def test_independent_rows_are_no_groups(name, n):
     for seed in range(5):
-        assert told(FAMILIES[name](np.random.default_rng(seed), n)) == []
+        X = FAMILIES[name](np.random.default_rng(seed), n)
+        assert told(X) == []
+        assert in_order(X) == ""
 
 
-def test_sorted_rows_are_no_groups():
+def test_rows_sorted_by_a_column_are_no_groups():
     X = np.random.default_rng(0).normal(size=(500, 2))
-    for by in (X[:, 0], -X[:, 1], X.sum(axis=1), X @ [1.0, -3.0]):
+    for by in (X[:, 0], -X[:, 1]):
         assert told(X[np.argsort(by)]) == []
+        assert in_order(X[np.argsort(by)]) == ""
 
 
 @pytest.mark.parametrize(("n", "shared"), [(100, 0.8), (300, 0.7), (300, 0.95), (2_000, 0.9)])
 def test_groups_that_raise_false_alarms_are_told(n, shared):
     for seed in range(5):
-        X, group = in_groups(n, shared, seed)
-        (message,) = told(X)
-        assert message.startswith("Rows seem to come in groups: of ")
-        assert "Pass groups= to fit" in message
-        assert told(X, groups=group) == []
+        X, _ = in_groups(n, shared, seed)
+        assert in_order(X).startswith("consecutive rows resemble each other (rank correlation 0.")
 
 
 def test_weak_groups_are_not_told():
     for seed in range(5):
         assert told(in_groups(300, 0.2, seed)[0]) == []
+        assert in_order(in_groups(300, 0.2, seed)[0]) == ""
 
 
 def test_a_series_is_told():
@@ -76,7 +83,8 @@ def test_a_series_is_told():
     X[0] = 0.0
     for t in range(1, 400):
         X[t] = 0.9 * X[t - 1] + rng.normal(size=3)
-    assert "among the 10 around them (by chance: 2.5 %)" in told(X)[0]
+    assert "resemble each other (rank correlation 0.9" in in_order(X)
+    assert in_order(rng.permutation(X)) == ""
 
 
 def test_shuffled_groups_are_told_where_they_stand_apart():
@@ -119,8 +127,10 @@ def test_repeats_ignore_anomalies_words_and_few_rows():
 
 
 def test_long_tables_are_looked_at_in_stretches():
-    assert told(in_groups(60_000, 0.97)[0]) != []
-    assert told(np.random.default_rng(0).normal(size=(60_000, 3))) == []
+    assert in_order(in_groups(60_000, 0.97)[0])
+    independent = np.random.default_rng(0).normal(size=(60_000, 3))
+    assert told(independent) == []
+    assert in_order(independent) == ""
 
 
 def test_what_is_found_are_pairs_of_one_group():

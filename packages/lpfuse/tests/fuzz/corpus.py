@@ -54,7 +54,7 @@ from lpfuse.multiclass import OneClassEnsembleClassifier
 from lpfuse.paper import Pipeline
 from lpfuse.selection import FusedDetectorCV
 from lpfuse.threshold import OnlineDiscoveries
-from lpfuse.views import FilledGaps, Indicators, NormalQuantiles
+from lpfuse.views import FilledGaps, NormalQuantiles
 from lpfuse_cli.watch.state import WatchState
 
 _rng = np.random.default_rng(0)
@@ -78,7 +78,6 @@ FUSIONS = {
     "TwoSidedMinMax": TwoSidedMinMax(),
     "FilledGaps": FilledGaps(),
     "NormalQuantiles": NormalQuantiles(),
-    "Indicators": Indicators(),
 }
 DETECTORS = {
     "SVDD": SVDD(gamma=0.3),
@@ -192,6 +191,8 @@ def ours():
     labels = np.where(frame["state"] == "ok", 1, -1)
     fitted = FusedDetector(["gmm", "kpca"]).fit(frame.drop("state"), labels)
     yield "FusedTable", fitted
+    in_time = FusedDetector(["gmm", "kpca"], random_state=0)
+    yield "FusedDetector, time", in_time.fit(_rng.normal(size=(60, 2)), order="time")
     made = deepcopy(fitted).preparation_  # as files of earlier versions hold it
     yield "TableModel", TableModel(made, deepcopy(fitted), "state", "ok", list(made.notes))
 

@@ -8,7 +8,7 @@ affect its neighbours; `CsvText` numbers the records and makes batches of them.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lpfuse._arrays.operations import Host
 from lpfuse._format import plain
 from lpfuse.frames import TableFormat
 from lpfuse.frames.cells import polars_module
@@ -84,11 +85,22 @@ class Rows(NamedTuple):
         Their places in the stream, from 1.
     notes : list of Note
         On unreadable rows, which are not in the frame.
+    seconds : ndarray of shape (n,) or None
+        Their times, where a column of times is read.
     """
 
     frame: polars.DataFrame
     numbers: Numbers
     notes: list[Note]
+    seconds: Host | None = None
+
+    def only(self, chosen: NDArray[np.bool_], notes: Sequence[Note] = ()) -> Rows:
+        """Return some of the rows, with further notes."""
+        if chosen.all():
+            return self._replace(notes=[*self.notes, *notes])
+        frame = self.frame.filter(polars_module().Series(chosen, dtype=polars_module().Boolean))
+        seconds = None if self.seconds is None else self.seconds[chosen]
+        return Rows(frame, self.numbers[chosen], [*self.notes, *notes], seconds)
 
 
 @dataclass(frozen=True)
@@ -106,8 +118,8 @@ class Batch:
     notes : list of Note
         On records that are broken before any parsing.
     marks : dict
-        Where the rows come from: columns of the output beside their numbers, each a value or an
-        array with one value for every row of the batch.
+        Where the rows come from: columns of the output beside their numbers, each a value, an
+        array with one value for every row of the batch, or a dict of values by number.
     finished : list of str
         Files that end with this batch.
     """
@@ -153,6 +165,7 @@ class CsvText:
         self.format, self.max_record = format, max_record
         self.columns: list[str] | None = None
         self.decimal_signs: dict[str, str] | None = None
+        self.former: CsvText | None = None  # the file before, whose header a file without one has
         self._header = self._data = b""
         self._cut: Cut | None = None
         self._taken = 0  # records of the cut
@@ -224,6 +237,8 @@ class CsvText:
             return False
         self._check_readable(start)
         self._find_encoding(start)
+        if self._has_no_header(start):
+            return True
         with read_errors(self.name, "CSV"):
             found = read_header(start, self.format, self.encoding, final=self._final)
         if found is None and len(start) <= self.max_record:
@@ -236,6 +251,29 @@ class CsvText:
         self._header, self.columns, rest, self.format = found
         self._drop(len(self._data) - len(rest))
         return True
+
+    def _has_no_header(self, start: bytes) -> bool:
+        """Whether a text that replaces another begins with a row; then the header is that one's."""
+        former, (line, end, _) = self.former, start.partition(b"\n")
+        if former is None or not former.columns or not (end or self._final):
+            return False
+        separator = str(former.format.separator)
+        texts = line.decode(self.encoding, errors="replace").removeprefix("\ufeff")
+        first = [text.strip(" \r\"'") for text in texts.split(separator)]
+        if len(first) != len(former.columns) or set(first) & set(former.columns):
+            return False
+        if not any(map(_is_number, first)):
+            return False
+        self._header, self.columns, self.format = former._header, former.columns, former.format
+        return True
+
+    def follow(self, header: str, position: dict[str, Any]) -> None:
+        """Take the header of the text before, in case this one has none."""
+        self.former = CsvText(self.format, self.max_record, self.name)
+        self.former.set_format(position)
+        self.former.add(header.encode())
+        self.former.end()
+        self.former.read_header()
 
     @property
     def encoding(self) -> str:
@@ -318,6 +356,7 @@ class CsvText:
             "quote": self.format.quote,
             "encoding": self.format.encoding,
             "signs": self.decimal_signs,
+            "header": self._header.decode(),
         }
         if last == len(cut.ends):
             self._drop(done)
@@ -334,6 +373,14 @@ class CsvText:
                           self.format, {}).frame  # fmt: skip
             if some.height:
                 _, self.decimal_signs = decimals_of(some, self.format)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
 
 
 def _as_utf8(content: bytes, encoding: str | None) -> bytes:

@@ -16,20 +16,10 @@ from lpfuse._validation.params import counted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.frames.cells import ELAPSED, NO_DATE, ORDERS, polars_module
 from lpfuse.monitor import DriftStatus
-from lpfuse_cli.scoring import judge_frame
+from lpfuse_cli.scoring import ScoredFrame, judge_frame
 from lpfuse_cli.tables import how_prepared
-from lpfuse_cli.times import ANY_ORDER, NUMBER, order_of_times, read_times
-from lpfuse_cli.watch.batches import (
-    BACKWARDS,
-    LACKS,
-    MAX_NOTE,
-    NO_NUMBER,
-    NO_TIME,
-    Batch,
-    Note,
-    Numbers,
-    Rows,
-)
+from lpfuse_cli.times import ANY_ORDER, NUMBER, Follower, order_of_times, read_times
+from lpfuse_cli.watch.batches import LACKS, MAX_NOTE, NO_NUMBER, Batch, Note, Numbers, Rows
 
 if TYPE_CHECKING:
     import polars
@@ -66,6 +56,8 @@ class Judged:
         Unknown values in rows that were scored nevertheless.
     X, verdicts : ndarray of shape (m, d) and Verdicts, or None
         Of the rows that hold a value, for the drift monitor.
+    frame, features, seconds : polars.DataFrame and ndarrays, or None
+        Of a model with time: cells, features with windows, and times of the rows in `table`.
     prepared : object
         The rows as `prepare` of the output returned them.
     times : polars.DataFrame or None
@@ -80,6 +72,9 @@ class Judged:
     remarks: Counter[str]
     X: Host | None = None
     verdicts: Verdicts | None = None
+    frame: polars.DataFrame | None = None
+    features: Host | None = None
+    seconds: Host | None = None
     prepared: Any = None
     times: polars.DataFrame | None = None
     evidence: Sequence[tuple[int, float]] = ()
@@ -104,6 +99,7 @@ def judge(
     keep: list[str],
     prepare: Callable[[polars.DataFrame], Any],
     times: Sequence[str] = (),
+    follower: Follower | None = None,
 ) -> Judged:
     """Score the rows of a batch, and note those that cannot be scored.
 
@@ -119,30 +115,44 @@ def judge(
         Converts rows of the output to what its `add` takes.
     times : sequence of str
         Columns that may tell when rows were.
+    follower : Follower, optional
+        Of a model with time: what the rows continue, which moves on.
     """
     rows = batch.load()
     notes = [*batch.notes, *rows.notes]
     rows = _drop_if_columns_lack(model, rows, notes)
     found = None
     try:
-        found = judge_frame(model, rows.frame) if rows.frame.height else None
+        found = _judge_rows(model, rows, follower)
     except ValueError:
         rows = _drop_wrong_cells(model, rows, notes)
-        found = judge_frame(model, rows.frame) if rows.frame.height else None
+        found = _judge_rows(model, rows, follower)
     except polars_module().exceptions.PolarsError as error:  # cells of an unsupported type
         text = plain(str(error).partition("\n")[0])
         notes += [Note(NO_NUMBER, int(row), text) for row in rows.numbers]
     notes.sort(key=lambda note: note.row)
     if found is None or found.verdicts is None:
         return Judged(batch, None, notes, Counter())
-    table = _row_columns(batch, rows.numbers).hstack(_kept(rows.frame, keep)).hstack(found.table)
+    table = row_columns(batch, rows.numbers).hstack(_kept(rows.frame, keep)).hstack(found.table)
     remarks = how_prepared(model).new_in(rows.frame)
     X, verdicts = found.X, found.verdicts
+    timed: dict[str, Any] = {}
+    if follower is not None:
+        timed = {"frame": rows.frame, "features": X, "seconds": rows.seconds}
+        X = X[:, : len(how_prepared(model).features)]
     nothing = np.isnan(X).all(axis=1)
     if nothing.any():
         X, verdicts = _select_rows(X, verdicts, ~nothing)
     there = rows.frame.select(name for name in times if name in rows.frame.columns)
-    return Judged(batch, table, notes, remarks, X, verdicts, prepare(table), there)
+    return Judged(
+        batch, table, notes, remarks, X, verdicts, prepared=prepare(table), times=there, **timed
+    )
+
+
+def _judge_rows(model: FusedDetector, rows: Rows, follower: Follower | None) -> ScoredFrame | None:
+    if not rows.frame.height:
+        return None
+    return judge_frame(model, rows.frame, None, follower, rows.seconds)
 
 
 def _drop_if_columns_lack(model: FusedDetector, rows: Rows, notes: list[Note]) -> Rows:
@@ -152,7 +162,7 @@ def _drop_if_columns_lack(model: FusedDetector, rows: Rows, notes: list[Note]) -
         return rows
     text = ", ".join(map(quote, lacking))
     notes += [Note(LACKS, int(row), text) for row in rows.numbers]
-    return Rows(rows.frame.clear(), rows.numbers[:0], rows.notes)
+    return rows.only(np.zeros(rows.frame.height, bool))
 
 
 def _drop_wrong_cells(model: FusedDetector, rows: Rows, notes: list[Note]) -> Rows:
@@ -169,16 +179,16 @@ def _drop_wrong_cells(model: FusedDetector, rows: Rows, notes: list[Note]) -> Ro
         bad |= new
     if not bad.any():  # the error is not of single rows
         return rows
-    good = ~bad
-    frame = rows.frame.filter(polars_module().Series(good))
-    return Rows(frame, rows.numbers[good], rows.notes)
+    return rows.only(~bad)
 
 
-def _row_columns(batch: Batch, numbers: Numbers) -> polars.DataFrame:
+def row_columns(batch: Batch, numbers: Numbers) -> polars.DataFrame:
     """Return the columns that locate rows: their numbers, and where they come from."""
     columns: dict[str, Any] = {ROW: numbers}
     for name, value in batch.marks.items():
-        if isinstance(value, np.ndarray):
+        if isinstance(value, dict):
+            value = [value[number] for number in numbers.tolist()]
+        elif isinstance(value, np.ndarray):
             value = value[numbers - (batch.last - len(value) + 1)]
         columns[name] = value
     return polars_module().DataFrame(columns)
@@ -197,66 +207,6 @@ def _kept(frame: polars.DataFrame, keep: list[str]) -> polars.DataFrame:
 
 
 # -------------------------------------------------------------------------------------- time column
-
-
-class Clock:
-    """Drop rows whose time is earlier than that of the row before.
-
-    A row is not compared with the latest time of all: one clock that is wrong by a century would
-    cost all rows after it.
-
-    Parameters
-    ----------
-    column : str
-        A column of times, dates with times, or numbers.
-    """
-
-    def __init__(self, column: str) -> None:
-        self.column = column
-        self.order: str | None = None
-        self.last: float | None = None
-
-    def state(self) -> dict[str, Any]:
-        """Return the state for `restore`, as JSON values."""
-        return {"order": self.order, "last": self.last}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Restore from `state()`."""
-        self.order, self.last = state.get("order"), state.get("last")
-
-    def drop_steps_back(self, rows: Rows) -> Rows:
-        """Drop rows that step back, or whose time cannot be read."""
-        frame, numbers, notes = rows
-        if not frame.height:
-            return rows
-        if self.column not in frame.columns:
-            lost = [Note(LACKS, int(row), quote(self.column)) for row in numbers]
-            return Rows(frame.clear(), numbers[:0], notes + lost)
-        times = self._times(frame[self.column])
-        known = ~np.isnan(times)
-        readable = times[known]
-        before = np.append(np.nan if self.last is None else self.last, readable[:-1])
-        back = np.zeros(len(times), bool)
-        back[known] = readable < before
-        if len(readable):
-            self.last = float(readable[-1])
-        lost = [
-            Note(
-                NO_TIME if not known[k] else BACKWARDS, int(numbers[k]), str(frame[self.column][k])
-            )
-            for k in np.flatnonzero(~known | back).tolist()
-        ]
-        good = known & ~back
-        if good.all():
-            return rows
-        return Rows(frame.filter(polars_module().Series(good)), numbers[good], notes + lost)
-
-    def _times(self, column: polars.Series) -> Host:
-        """Convert times to growing numbers; NaN where they cannot be read."""
-        self.order = self.order or order_of_times(column, ANY_ORDER)
-        return (
-            np.full(len(column), np.nan) if self.order is None else read_times(column, self.order)
-        )
 
 
 class RowTimes:

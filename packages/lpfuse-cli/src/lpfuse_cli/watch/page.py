@@ -17,9 +17,11 @@ from lpfuse._arrays.operations import Host
 from lpfuse._files import as_json
 from lpfuse._format import fixed, number, percent, quote
 from lpfuse.frames.cells import NO_DATE
+from lpfuse_cli.alarms import describe_promise
 from lpfuse_cli.report.page import rendered, write_page
 from lpfuse_cli.times import NUMBER
 from lpfuse_cli.watch.batches import MAX_NOTE
+from lpfuse_cli.watch.episodes import most_a_day, time_words
 from lpfuse_cli.watch.judge import MOST_BACK, Bucket, History, Tally
 
 if TYPE_CHECKING:
@@ -66,6 +68,8 @@ def status_of(watch: Watch, now: float) -> Figures:
         "alarms": tally.alarms,
         "rate": watch.rate,
         "promised": _promised(watch),
+        "promise": describe_promise(watch.model),
+        "episodes": _episodes(watch),
         "drift": watch.drift,
         "sentence": status.sentence(),
         "line": -log10(status.level),
@@ -84,7 +88,23 @@ def status_of(watch: Watch, now: float) -> Figures:
 
 def _promised(watch: Watch) -> float | None:
     fused = watch.model
-    return float(fused.false_alarm_rate) if fused.false_alarm_rate else None
+    kept = fused.false_alarm_rate and (not describe_promise(fused) or fused.calibration_promise_)
+    return float(fused.false_alarm_rate) if kept else None
+
+
+def _episodes(watch: Watch) -> Figures | None:
+    """Count the episodes of alarms, and what is allowed; None of a model without time."""
+    found = watch.episodes
+    if found is None:
+        return None
+    order = None if watch.clock is None else watch.clock.reader.order
+    timed = watch.clock is not None and order != NUMBER
+    return {
+        "count": found.count,
+        "a_day": found.a_day() if timed else None,
+        "most_a_day": most_a_day(watch.model) if timed else None,
+        "latest": [{**each, "when": time_words(each["time"], order)} for each in found.latest],
+    }
 
 
 def _streams(status: Any) -> list[Figures]:
@@ -139,6 +159,32 @@ def write_status(path: Path, watch: Watch, seconds: float) -> None:
     )
 
 
+def write_metrics(path: Path, watch: Watch) -> None:
+    """Write the counts in the text format of Prometheus; the file appears whole."""
+    tally, status = watch.tally, watch.status
+    evidence = max((each for each in status.evidence.values() if isfinite(each)), default=0.0)
+    found: list[tuple[str, str, str, float]] = [
+        ("rows_total", "counter", "Rows that came.", tally.rows),
+        ("judged_total", "counter", "Rows that were scored.", tally.judged),
+        ("alarms_total", "counter", "Rows that were called anomalies.", tally.alarms),
+        ("not_judged_total", "counter", "Notes on rows that were not scored.", tally.noted),
+        ("starts_total", "counter", "Starts of the watch.", tally.starts),
+        ("drift", "gauge", "1 once drift is declared.", float(watch.drift is not None)),
+        ("drift_evidence", "gauge", "The most evidence, as a decimal logarithm.", evidence),
+        ("running", "gauge", "1 while it runs.", float(not watch.ended)),
+        ("written_seconds", "gauge", "When this was written, since 1970.", round(time(), 3)),
+    ]
+    if watch.episodes is not None:
+        told = "Episodes of alarms."
+        found.insert(3, ("episodes_total", "counter", told, watch.episodes.count))
+    lines = [
+        f"# HELP lpfuse_watch_{name} {told}\n# TYPE lpfuse_watch_{name} {kind}\n"
+        f"lpfuse_watch_{name} {value:.15g}\n"
+        for name, kind, told, value in found
+    ]
+    write_page("".join(lines), path)
+
+
 def _headline(status: Figures) -> str:
     if status["drift"]:
         return f"Drift: {status['drift']['kind']}"
@@ -153,10 +199,18 @@ def _tiles(status: Figures) -> list[tuple[str, str, str]]:
     asked = f"{percent(share, 2)} of rows judged"
     if promised is not None:
         asked += f"; {percent(promised)} of normal rows were promised"
+    tiles = [("rows", f"{status['rows']:,}", late if status["running"] else "in all")]
+    tiles.append(("alarms", f"{status['alarms']:,}", asked.replace(" %", "\u00a0%")))
+    if (episodes := status["episodes"]) is not None:
+        a_day = episodes["a_day"]
+        beside = "alarms that belong together"
+        if episodes["most_a_day"] is not None:
+            beside = f"at most {episodes['most_a_day']:,.0f} a day are allowed to be false"
+            beside = beside if a_day is None else f"{number(a_day)} a day; {beside}"
+        tiles.append(("episodes", f"{episodes['count']:,}", beside))
     most = max((each["evidence"] for each in status["streams"]), default=None)
     return [
-        ("rows", f"{status['rows']:,}", late if status["running"] else "in all"),
-        ("alarms", f"{status['alarms']:,}", asked.replace(" %", "\u00a0%")),
+        *tiles,
         ("evidence of drift", _power(most), f"drift is declared from {_power(status['line'])} on"),
         ("not judged", f"{noted:,}", "notes, see below" if noted else "every row could be read"),
     ]

@@ -18,6 +18,7 @@ from itertools import pairwise
 from math import ceil, inf
 from os import PathLike
 from pathlib import Path
+from queue import Queue
 from time import monotonic, sleep, time
 from typing import Any
 
@@ -31,11 +32,24 @@ from lpfuse.ensemble import FusedDetector
 from lpfuse.frames import TableFormat
 from lpfuse.frames.cells import OPEN, check_names
 from lpfuse.monitor import DriftMonitor, DriftStatus, StreamCounts
+from lpfuse_cli.alarms import describe_promise
 from lpfuse_cli.scoring import check_kept, cores, load_model, rows_of
 from lpfuse_cli.tables import example_row, how_prepared, numbered_errors, read_table
+from lpfuse_cli.times import Follower, reader_of, time_column
 from lpfuse_cli.watch.batches import LACKS, MAX_RECORD, Batch
-from lpfuse_cli.watch.judge import ROW, Clock, Judged, Places, Progress, RowTimes, Tally, judge
-from lpfuse_cli.watch.page import write_status
+from lpfuse_cli.watch.clock import Clock
+from lpfuse_cli.watch.episodes import Episodes, episode_line
+from lpfuse_cli.watch.judge import (
+    ROW,
+    Judged,
+    Places,
+    Progress,
+    RowTimes,
+    Tally,
+    judge,
+    row_columns,
+)
+from lpfuse_cli.watch.page import write_metrics, write_status
 from lpfuse_cli.watch.sources import GrowingFile, Source, StandardInput, make_source
 from lpfuse_cli.watch.state import (
     ANOTHER_OUTPUT,
@@ -71,10 +85,16 @@ class WatchSettings:
         An HTML page with the status, rewritten every five `batch_seconds`. Its charts are drawn
         over the time that rows tell (`time_column`, or a column of dates of the model or `keep`),
         else over rows or the clock.
+    metrics : path-like, optional
+        A text file for Prometheus with the counts, rewritten as the page.
     keep : sequence of str
         Columns of the rows to copy before the scores.
     time_column : str, optional
-        A column of times or growing numbers: a row that steps back is noted, not scored.
+        A column of times or growing numbers: a row that steps back is noted, not scored. That of a
+        model with time, where it has one.
+    late : float, default=0
+        Of a model with time: seconds that rows may come late. So long rows wait for others, to be
+        judged in the order of their times; later ones are noted.
     once : bool, default=False
         Whether to end where the source ends now.
     rows, idle_timeout : int and float, optional
@@ -85,6 +105,9 @@ class WatchSettings:
         A command to run once when drift is declared, without a shell. It gets the facts as JSON on
         its standard input, and in ``LPFUSE_KIND``, ``LPFUSE_SINCE``, ``LPFUSE_ROW``,
         ``LPFUSE_SENTENCE`` and others of its environment.
+    on_alarm : str, optional
+        Of a model with time: a command as `on_drift`, run once for each episode of alarms. The
+        facts are ``number``, ``row``, ``time``, ``strongest``, ``p_value``, ``why`` and others.
     drift_level : float, default=0.01
         Upper bound on the probability that drift is ever declared without a change, see
         `lpfuse.monitor.DriftMonitor`.
@@ -106,16 +129,21 @@ class WatchSettings:
         As in `lpfuse_cli.scoring.load_model`.
     on_batch : callable, optional
         Called after every batch with its counts, ``progress.values()`` or ``progress.line()``.
+    on_episode : callable, optional
+        Called for every episode of alarms, with its facts and a line that tells it.
     """
 
     page: str | PathLike[str] | None = None
+    metrics: str | PathLike[str] | None = None
     keep: Sequence[str] = ()
     time_column: str | None = None
+    late: float = 0.0
     once: bool = False
     rows: int | None = None
     idle_timeout: float | None = None
     until_drift: bool = False
     on_drift: str | None = None
+    on_alarm: str | None = None
     drift_level: float = 0.01
     reference: str | PathLike[str] | None = None
     batch_rows: int = 10_000
@@ -127,12 +155,18 @@ class WatchSettings:
     trusted: Iterable[str] = ()
     key: bytes | None = None
     on_batch: Callable[[Progress], None] | None = None
+    on_episode: Callable[[dict[str, Any], str], None] | None = None
+
+    def files(self) -> list[Path]:
+        """Return the page and the metrics, as far as there are any."""
+        return [Path(file).expanduser() for file in (self.page, self.metrics) if file is not None]
 
     def check(self) -> None:
         """Refuse values that no source makes right; `DriftMonitor` checks its level."""
         check_count("batch_rows", self.batch_rows)
         check_count("max_record_bytes", self.max_record_bytes)
         check_number("batch_seconds", self.batch_seconds, at_least=0)
+        check_number("late", self.late, at_least=0)
         for name in ("rows", "jobs"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
@@ -157,6 +191,10 @@ class Watched:
         of the ``hook``; None where no drift was declared.
     ended : {"source", "rows", "idle", "signal", "drift"}
         Why it ended.
+    episodes : int or None
+        Episodes of alarms; None of a model without time.
+    promise : str
+        What is promised of false alarms, or why nothing is, where rows come in time.
     resumed : bool
         Whether it continued where another start had ended.
     seconds : float
@@ -172,6 +210,8 @@ class Watched:
     ended: str
     resumed: bool
     seconds: float
+    episodes: int | None = None
+    promise: str = ""
 
 
 def watch(
@@ -234,8 +274,8 @@ def watch(
     began = monotonic()
     run = _prepare(str(model), str(source), str(out), WatchSettings(**settings))
     with run.state.locked():
-        if run.settings.page is not None:
-            remove_unfinished(Path(run.settings.page).expanduser())
+        for file in run.settings.files():
+            remove_unfinished(file)
         run.restore()
         run.run()
     tally = run.tally
@@ -245,20 +285,23 @@ def watch(
     return Watched(
         tally.rows, tally.judged, tally.alarms, tally.notes, [text for text in remarks if text],
         run.drift, run.ended, run.resumed, monotonic() - began,
+        None if run.episodes is None else run.episodes.count, describe_promise(run.model),
     )  # fmt: skip
 
 
 def _prepare(model: str, source: str, out: str, settings: WatchSettings) -> Watch:
     """Check everything that can be checked before the first row, and open nothing for writing."""
     settings.check()
-    command = None if settings.on_drift is None else Command(settings.on_drift)
+    on_drift, on_alarm = settings.on_drift, settings.on_alarm
+    drift_command = None if on_drift is None else Command(on_drift)
+    alarm_command = None if on_alarm is None else Command(on_alarm, "on_alarm")
     seconds = settings.batch_seconds
     output = make_output(out, COMMITS * seconds, PARTS * seconds)
-    if settings.page is not None:
-        page = Path(settings.page).expanduser()
-        check_writable(page, [Path(model)])
+    for file in settings.files():
+        check_writable(file, [Path(model)])
     loaded = load_model(model, settings.trusted, key=settings.key)
     made = how_prepared(loaded)
+    column = _time_column(loaded, settings)
     format = settings.format.checked() | made.format
     opened = make_source(
         source, made.columns, format, settings.max_record_bytes,
@@ -283,7 +326,7 @@ def _prepare(model: str, source: str, out: str, settings: WatchSettings) -> Watc
             "model": digest(model),
             "source": opened.name,
             "list of kept columns": list(settings.keep),
-            "time column": settings.time_column,
+            "time column": column,
             "level of drift": float(settings.drift_level),
             "reference": None if settings.reference is None else digest(settings.reference),
             "format": asdict(format),
@@ -291,8 +334,33 @@ def _prepare(model: str, source: str, out: str, settings: WatchSettings) -> Watc
         settings,
         monitor,
         _kept_columns(loaded, opened, settings.keep),
-        command,
+        column,
+        drift_command,
+        alarm_command,
     )
+
+
+def _time_column(model: FusedDetector, settings: WatchSettings) -> str | None:
+    """Return the column of times; refuse settings that need a model with time."""
+    own, given = time_column(model), settings.time_column
+    if model.windows_ is None:
+        for name in ("late", "on_alarm"):
+            if getattr(settings, name):
+                raise ValueError(
+                    f"{name}= is for models that judge rows in time, and this one was fitted "
+                    "without. Fit it with time='COLUMN', or leave the option out."
+                )
+    elif own is None and settings.late:
+        raise ValueError(
+            "late= puts rows in the order of their times, and the model was fitted to rows at even "
+            "intervals. Fit it with time='COLUMN', or leave the option out."
+        )
+    if own is not None and given not in (None, own):
+        raise ValueError(
+            f"time_column={quote(str(given))} is not the column of times of the model, "
+            f"{quote(own)}. Leave the option out."
+        )
+    return given if own is None else own
 
 
 def _kept_columns(model: FusedDetector, source: Source, keep: Sequence[str]) -> list[str]:
@@ -320,6 +388,8 @@ class Watch:
         Identifies the watch that a state belongs to.
     keep : list of str
         Columns to copy before the scores.
+    time_column : str or None
+        The column of times.
     """
 
     model: FusedDetector
@@ -331,7 +401,9 @@ class Watch:
     settings: WatchSettings
     monitor: DriftMonitor
     keep: list[str]
+    time_column: str | None = None
     command: Command | None = None
+    alarm_command: Command | None = None
     tally: Tally = field(default_factory=Tally)
     places: Places = field(default_factory=Places)
     drift: dict[str, Any] | None = None
@@ -346,9 +418,13 @@ class Watch:
     _pace: deque[tuple[float, int]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        column = self.settings.time_column
-        self.clock = None if column is None else Clock(column)
+        column, is_timed = self.time_column, self.model.windows_ is not None
+        reader = reader_of(self.model) if is_timed else None
+        self.clock = None if column is None else Clock(column, reader, self.settings.late)
         self.times = RowTimes(self.model, column)
+        # Of a model with time: windows and level, which all batches go through one after the other.
+        self.follower = Follower(self.model) if is_timed else None
+        self.episodes = Episodes() if is_timed else None
         self.done_files = AppendedFile(self.state.path / "files.jsonl")
         self.jobs = self.settings.jobs or cores()
 
@@ -371,19 +447,34 @@ class Watch:
             self.resumed, self._position = True, position
             if self.clock is not None and position.get("clock"):
                 self.clock.restore(position["clock"])
+            if self.follower is not None:
+                self._restore_follower(facts)
             if self.drift and self.drift.get("hook") == STARTED:
                 self.drift["hook"] = "was running when the watch was ended; it is not run again"
         self.done_files.restore(facts["files"], own=found is not None)
         self.source.skip_files(self.done_files.lines())
-        self.output.restore(facts["output"], self.tally.rows)
+        rows = self.tally.rows
+        self.output.restore(facts["output"], rows if not self.clock else self.clock.before(rows))
         if position is None:
             # From now on the output belongs to this watch, even if a crash follows.
             self.commit()
         self.tally.starts += 1
 
+    def _restore_follower(self, facts: dict[str, Any]) -> None:
+        """Continue windows, level and episodes."""
+        assert self.follower is not None
+        try:
+            self.follower.restore(facts["stream"])
+            self.episodes = Episodes.from_state(facts["episodes"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"The windows in {quote(str(self.state.file))} are not of this model: the state is "
+                f"damaged or forged. {ANOTHER_OUTPUT}"
+            ) from error
+
     def _checked_monitor(self, monitor: Any) -> DriftMonitor:
         """Return the saved monitor, if it is of this model and takes a row, on trial."""
-        row = rows_of(self.model, example_row(how_prepared(self.model)))
+        row = example_row(how_prepared(self.model))
         names = ("level", "positions_", "column_names_", "detector_names_", "n_features_in_")
         try:
             trial = deepcopy(monitor)
@@ -409,6 +500,8 @@ class Watch:
             "places": self.places.pairs,
             "drift": self.drift,
             "times": self.times.found,
+            "stream": None if self.follower is None else self.follower.state(),
+            "episodes": None if self.episodes is None else self.episodes.state(),
         }
         self.state.write(self.identity, facts, self.monitor)
         self.output.publish()
@@ -426,8 +519,8 @@ class Watch:
                     self._take(judged)
                 if self._uncommitted:
                     self.commit()
-                if self.command is not None:
-                    self.command.wait()
+                for command in filter(None, (self.command, self.alarm_command)):
+                    command.wait()
                     self._note_command()
         finally:
             with suppress(Exception):
@@ -477,6 +570,9 @@ class Watch:
             yield None
             if self.source.ended:
                 self.ended = "source"
+                if self.clock is not None and self.clock.n_waiting and self._position:
+                    position = self._position["source"]
+                    yield self.clock.last_rows(position, self._read_rows)
                 return
             idle = settings.idle_timeout
             if idle is not None and monotonic() - heard >= idle:
@@ -491,9 +587,7 @@ class Watch:
         """Drop rows that step back in time; add the state of the clock to the position."""
         if self.clock is None:
             return replace(batch, position={"source": batch.position})
-        rows = self.clock.drop_steps_back(batch.load())
-        position = {"source": batch.position, "clock": self.clock.state()}
-        return replace(batch, load=lambda: rows, position=position)
+        return self.clock.in_order(batch, row_columns)
 
     def _judged(self, pool: ThreadPoolExecutor) -> Iterator[Judged | None]:
         """Yield batches with verdicts, in order, few of them waiting; None where all is quiet."""
@@ -507,7 +601,9 @@ class Watch:
                 if self.clock is not None:
                     check_names([self.clock.column], self.source.columns)
                 checked = True
-            if batch is not None:
+            if batch is not None and self.follower is not None:
+                yield self._update_monitor(*self._judge(batch))
+            elif batch is not None:
                 waiting.append(pool.submit(self._judge, batch))
             while waiting and (
                 batch is None or len(waiting) > self.jobs or waiting[0].done() or self._stop
@@ -520,7 +616,7 @@ class Watch:
 
     def _judge(self, batch: Batch) -> Scored:
         times = self.times.columns(self.keep)
-        judged = judge(self.model, batch, self.keep, self.output.prepare, times)
+        judged = judge(self.model, batch, self.keep, self.output.prepare, times, self.follower)
         # Where scores have no reference yet, the main thread makes one of the first of them.
         counts = self._counts(judged) if self.monitor.scores_ is not None else None
         return judged, counts
@@ -572,6 +668,8 @@ class Watch:
             self._count_pace(judged.batch.last)
             status, now = self.status, time()
             here = self.tally.add(judged, status, now, self.times)
+            if self.episodes is not None:
+                self._tell(self.episodes.add(self.model, judged))
             if self.settings.on_batch is not None:
                 self.settings.on_batch(Progress(now, here, self.tally, status))
             if status.alarm and self.drift is None:
@@ -582,6 +680,17 @@ class Watch:
         if monotonic() - self._page_time >= PAGES * self.settings.batch_seconds:
             self._write_page()
             self._page_time = monotonic()
+
+    def _tell(self, episodes: list[dict[str, Any]]) -> None:
+        """Save episodes that began, then tell them: killed in between, none is told twice."""
+        if episodes and self.alarm_command is not None:
+            self.commit()
+        for each in episodes:
+            line = episode_line(each, None if self.clock is None else self.clock.reader.order)
+            if self.settings.on_episode is not None:
+                self.settings.on_episode(each, line)
+            if self.alarm_command is not None:
+                self.alarm_command.start({**each, "source": self.source.name, "sentence": line})
 
     def _declare(self, status: DriftStatus, now: float) -> None:
         """Save the drift, then run the command: killed in between, it never runs twice."""
@@ -604,18 +713,27 @@ class Watch:
             self.drift["hook"], self.command.result = self.command.result, None
             self.remarks.append(f"The command of on_drift {self.drift['hook']}.")
             self.commit()
+        command = self.alarm_command
+        if command is not None and command.result:
+            told, command.result = f"A command of on_alarm {command.result}.", None
+            if not told.endswith("ended well.") and told not in self.remarks:
+                self.remarks.append(told)
 
     def _write_page(self) -> None:
-        """Write the page; a failure must not stop the verdicts."""
-        if self.settings.page is None:
-            return
-        path = Path(self.settings.page).expanduser()
-        try:
-            write_status(path, self, PAGES * self.settings.batch_seconds)
-        except Exception as error:
-            remark = f"The page could not be written: {getattr(error, 'strerror', error)}."
-            if remark not in self.remarks:
-                self.remarks.append(remark)
+        """Write page and metrics; a failure must not stop the verdicts."""
+        seconds = PAGES * self.settings.batch_seconds
+        for name, file in (("page", self.settings.page), ("metrics", self.settings.metrics)):
+            if file is None:
+                continue
+            try:
+                if name == "page":
+                    write_status(Path(file).expanduser(), self, seconds)
+                else:
+                    write_metrics(Path(file).expanduser(), self)
+            except Exception as error:
+                remark = f"The {name} could not be written: {getattr(error, 'strerror', error)}."
+                if remark not in self.remarks:
+                    self.remarks.append(remark)
 
     def _count_pace(self, rows: int) -> None:
         now = monotonic()
@@ -644,31 +762,40 @@ def _some_blocks(counts: StreamCounts, start: int, end: int) -> StreamCounts:
 
 
 class Command:
-    """The command that runs once when drift is declared, on a thread of its own.
+    """A command that runs when drift is declared, or for an alarm, on a thread of its own.
 
     Parameters
     ----------
     text : str
         The command and its arguments; no shell reads them.
+    name : str
+        Of the setting, for messages.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, name: str = "on_drift") -> None:
         try:
             self.words = shlex.split(text)
         except ValueError as error:
-            raise ValueError(f"on_drift={text!r} cannot be split into words: {error}.") from None
+            raise ValueError(f"{name}={text!r} cannot be split into words: {error}.") from None
         if not self.words:
-            raise ValueError(f"on_drift must name a command, got {text!r}.")
+            raise ValueError(f"{name} must name a command, got {text!r}.")
         self.result: str | None = None  # once it has ended
+        self._queue: Queue[tuple[dict[str, str], str]] = Queue()  # one runs after the other
         self._thread: threading.Thread | None = None
 
     def start(self, facts: dict[str, Any]) -> None:
         """Run it with the facts in its environment and on its standard input."""
         values = as_json(facts)
         texts = {f"LPFUSE_{name.upper()}": str(value) for name, value in values.items()}
-        arguments = os.environ | texts, json.dumps(values)
-        self._thread = threading.Thread(target=self._run, args=arguments, daemon=True)
-        self._thread.start()
+        self._queue.put((os.environ | texts, json.dumps(values)))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run_all, daemon=True)
+            self._thread.start()
+
+    def _run_all(self) -> None:
+        while True:
+            self._run(*self._queue.get())
+            self._queue.task_done()
 
     def _run(self, environment: dict[str, str], text: str) -> None:
         try:
@@ -686,5 +813,6 @@ class Command:
 
     def wait(self) -> None:
         """Wait some seconds for its end."""
-        if self._thread is not None:
-            self._thread.join(COMMAND_PATIENCE)
+        end = monotonic() + COMMAND_PATIENCE
+        while self._queue.unfinished_tasks and monotonic() < end:
+            sleep(MIN_PAUSE)

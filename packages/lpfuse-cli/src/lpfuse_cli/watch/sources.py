@@ -58,6 +58,7 @@ TEXT = {
     "quote": one_of(*QUOTES),
     "encoding": one_of(None, *ENCODINGS),
     "signs": (None, {str: one_of(*DECIMALS)}),
+    "header": (None, str),
 }
 KAFKA = "kafka://"
 NewText = Callable[[str, int], CsvText]
@@ -199,6 +200,8 @@ class GrowingFile(Source):
         known = position["known"]
         size = os.fstat(self._file.fileno()).st_size
         same = size >= position["offset"] and known == self._fingerprint(known[1])
+        if position.get("header"):
+            self._text.follow(position["header"], position)
         while same and not self._text.read_header():
             self._text.add(data := self._file.read(BLOCK))
             same = bool(data)
@@ -218,7 +221,9 @@ class GrowingFile(Source):
 
     def _reopen(self, why: str) -> None:
         self._file.close()
-        self._open(self._text.row)
+        before = self._text
+        self._open(before.row)
+        self._text.former = before if before.columns else before.former
         self._note_new(why)
 
     def _note_new(self, why: str) -> None:
@@ -242,8 +247,9 @@ class GrowingFile(Source):
                 raise
             # The new content cannot be read: wait for the next.
             self._notes.append(Note(UNREADABLE, self._text.row, str(error)))
+            former = self._text.former
             self._text = self.new_text(self.path.name, self._text.row)
-            self._is_ignored, at_end = True, True
+            self._text.former, self._is_ignored, at_end = former, True, True
         self.columns = self._text.columns
         if at_end and self.once and not self._text.n_available():
             self.ended = True

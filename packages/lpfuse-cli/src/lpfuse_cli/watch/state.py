@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import polars
 
 VERSION = 1  # of the state
+JSON_LINES = (".jsonl", ".ndjson")  # suffixes
 
 
 # ------------------------------------------------------------------- shapes of what a state holds
@@ -103,10 +104,26 @@ TALLY = COUNTS | HISTORY | {
     "pvalues": [float] * BINS, "latest": [float] * BINS, "by_row": (None, HISTORY), "starts": int,
 }  # fmt: skip
 DRIFT = {"row": int, "time": float, "kind": str, "since": int, "sentence": str, "hook": (None, str)}
-CLOCK = {"order": one_of(None, *ANY_ORDER), "last": (None, _is_time)}
+CLOCK = {
+    "order": one_of(None, *ANY_ORDER), "last": (None, _is_time), "written": (None, _is_time),
+    "shift": (None, float), "waiting": (None, str),
+}  # fmt: skip
+STREAM = {
+    "level": {"mean": [_is_time, _is_time], "level": float, "latest": [_is_time]},
+    "rows": [[(None, _is_time)]], "time": _is_time, "judged": int,
+}  # fmt: skip
+EPISODE = {
+    "number": int, "row": int, "time": (None, _is_time), "alarms": int, "strongest": int,
+    "p_value": float, "why": str, "start": int, "end": int,
+}  # fmt: skip
+EPISODES = {
+    "count": int, "judged": int, "first": (None, _is_time), "last": (None, _is_time),
+    "latest": [EPISODE],
+}  # fmt: skip
 FACTS = {
     "version": int, "identity": dict, "files": int, "keep": [str], "tally": TALLY,
     "places": [[int, int]], "drift": (None, DRIFT), "times": (None, [str, one_of(*ANY_ORDER)]),
+    "stream": (None, STREAM), "episodes": (None, EPISODES),
 }  # fmt: skip
 ANOTHER_OUTPUT = "Use another output; this one stays unchanged."
 
@@ -254,6 +271,24 @@ class CsvOutput:
         """Do nothing: rows are in their place."""
 
 
+class JsonLinesOutput(CsvOutput):
+    """A file of JSON lines that rows are appended to."""
+
+    def prepare(self, table: polars.DataFrame) -> tuple[str, str]:
+        """Format rows as text, on any thread; what is no finite number is null."""
+        pl = polars_module()
+        numbers = pl.selectors.float()
+        return "", table.with_columns(
+            pl.when(numbers.is_finite()).then(numbers).name.keep()
+        ).write_ndjson()
+
+
+def _row_in(line: str) -> str:
+    """Return the number of the row of a verdict in JSON; a word where it is none."""
+    found = _from_json(line)
+    return str(found.get(ROW)) if isinstance(found, dict) else "none"
+
+
 def _holds_verdicts(path: Path, start: int, row: int) -> bool:
     """Return whether what follows a place in a file are verdicts on rows behind `row`.
 
@@ -262,6 +297,8 @@ def _holds_verdicts(path: Path, start: int, row: int) -> bool:
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         file.seek(start)
         lines = (line for line in file if line.endswith("\n"))
+        if path.suffix.casefold() in JSON_LINES:
+            lines = (f"{_row_in(line)}\n" for line in lines)
         with suppress(csv.Error):  # a cell of more than 128 KiB, as no person writes
             for first, *rest in filter(None, csv.reader(lines)):
                 number = int(first) if first.isdecimal() and len(first) < 20 else 0
@@ -362,7 +399,7 @@ def _joined(tables: list[polars.DataFrame]) -> polars.DataFrame:
 
 
 def make_output(out: str, seconds: float, part_seconds: float) -> CsvOutput | PartsOutput:
-    """Return the output that a name stands for: a ``.csv`` file, or a folder of Parquet files.
+    """Return the output that a name stands for: a file of CSV or JSON lines, or a folder.
 
     Parameters
     ----------
@@ -372,15 +409,16 @@ def make_output(out: str, seconds: float, part_seconds: float) -> CsvOutput | Pa
         Between two commits of a file and of a folder.
     """
     path = Path(out).expanduser()
-    if path.suffix.casefold() == ".csv":
+    suffix = path.suffix.casefold()
+    if suffix == ".csv" or suffix in JSON_LINES:
         check_writable(path)
-        return CsvOutput(path, seconds)
+        return CsvOutput(path, seconds) if suffix == ".csv" else JsonLinesOutput(path, seconds)
     if path.is_dir() or out.endswith(("/", os.sep)):
         if not path.parent.is_dir():
             raise FileNotFoundError(f"There is no folder {quote(str(path.parent))}. Make it.")
         return PartsOutput(path, part_seconds)
     raise ValueError(
-        f"The output must be a .csv file, or a folder, verdicts/, for Parquet files; got "
+        f"The output must be a .csv or .jsonl file, or a folder, verdicts/, for Parquet files; got "
         f"{quote(out)}."
     )
 

@@ -3,15 +3,14 @@
 Several measurements of one machine, frames of one video or rows that were copied are no independent
 rows: each is scored by fits to rows like it, looks usual, and the threshold becomes too
 strict for new machines. (Groups of 5 rows that share 70, 90, 99 % of their variance: 8, 21, 95 %
-false alarms for 5 % asked.) Three signs, each against what independent rows would give:
+false alarms for 5 % asked.) Two signs, each against what independent rows would give:
 
-* *neighbours in order*: the nearest row is one of the 10 around it in the table;
 * *copies*: rows are equal in columns of which hardly two cells are;
 * *neighbours apart from the rest*: the k nearest rows are far nearer than the one after them.
 
-Columns of few values repeat by chance, and are not looked at; nor is the order of sorted rows.
-Groups of shuffled rows that share less than about 95 % of their variance look like independent
-rows: nothing is said of them.
+Columns of few values repeat by chance, and are not looked at. Groups in their order are found as
+rows in time are (`lpfuse.ensemble.rows.look_at_order`); groups of shuffled rows that share less
+than about 95 % of their variance look like independent rows: nothing is said of them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from scipy.stats import binom
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
@@ -39,10 +37,9 @@ RECURS, OFTEN = 3, 10
 
 
 def without_copies(X: Table, labels: Host, chances: Host | None) -> tuple[Table, Host, Host | None]:
-    """Keep copied rows once; warn where rows seem to be near copies instead."""
+    """Keep copied rows once."""
     once = rows_without_copies(X, labels)
     if once is None:
-        warn_of_repeats(X, labels, None)
         return X, labels, chances
     asked = None if chances is None else chances[once]
     return _safe_indexing(X, once, axis=0), labels[once], asked
@@ -130,16 +127,13 @@ FEWEST_APART = 300  # with fewer, a cluster of a twentieth of the rows looks lik
 
 # Signs. Independent rows exceed a level by chance in fewer than one table of 1,000; the sizes are
 # those from which false alarms exceed 5 % by about 2 points.
-WINDOW = 5  # rows before and after that count as neighbours in order
-LEVEL = 1e-3
 EXCESS = 0.15  # share of rows with a near copy beyond that by chance
 NEIGHBOURS = 12  # groups of up to so many rows stand out from the rest
 KINK = 2.0  # how much farther off the rest is than expected; independent rows: 1.0 to 1.6
 FARTHEST = 1e9  # widths of the middle half; the squares stay finite
 TOUCHING = 1e-9  # distance of rows that are equal in the columns looked at
 STRAYS = 0.05  # share of rows, the most extreme, that do not count: small clusters
-VARIED, UNIQUE = 0.1, 0.95  # share of different cells of a column that is not of few values
-SORTED = 0.98  # rank correlation of the order with a weighted sum of columns: rows are sorted by it
+UNIQUE = 0.95  # share of different cells of a column that is not of few values
 NEARLY_ALL, RARELY = 0.9, 0.2  # share of pairs, near and other, with equal cells: a group's name
 GRID = 0.2  # a column on a grid has steps, in units of those of even cells, above this
 
@@ -157,7 +151,7 @@ class Repeats(NamedTuple):
     pairs: Index
 
 
-def warn_of_repeats(X: Table, labels: Host, groups: Any) -> None:
+def warn_of_repeats(X: Table, labels: Host) -> None:
     """Warn where rows seem to come in groups that were not passed.
 
     Parameters
@@ -166,11 +160,9 @@ def warn_of_repeats(X: Table, labels: Host, groups: Any) -> None:
         Training rows, in their order.
     labels : ndarray of shape (n,)
         −1 for anomalies, which are not looked at.
-    groups : array-like or None
-        With groups there is nothing to say.
     """
     rows = np.flatnonzero(labels >= 0)
-    if groups is not None or len(rows) < FEWEST_ROWS:
+    if len(rows) < FEWEST_ROWS:
         return
     rows = rows[_stretches(len(rows))]
     columns = [np.asarray(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1])]
@@ -194,35 +186,10 @@ def find_repeats(X: Host) -> Repeats | None:
     middle = np.nanmedian(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0)
     X = np.where(np.isnan(X), middle, X)
     unique, first, of_row = np.unique(X, axis=0, return_index=True, return_inverse=True)
-    in_order = _in_order(X, len(unique))
-    return in_order or _copied(X, unique, of_row.ravel()) or _apart(unique, first)
+    return _copied(X, unique, of_row.ravel()) or _apart(unique, first)
 
 
 # ------------------------------------------------------------------------------------------- signs
-
-
-def _in_order(X: Host, n_different: int) -> Repeats | None:
-    """Find rows whose nearest row is among those around them in the table."""
-    rises = np.diff(X, axis=0)
-    is_sorted = (rises >= 0).all(axis=0) | (rises <= 0).all(axis=0)
-    Z = _scaled([c for c in X[:, ~is_sorted].T if len(np.unique(c)) >= VARIED * n_different])
-    if Z is None or _follows_order(Z):
-        return None
-    n, queries = len(Z), _evenly(len(Z), QUERIES)
-    shuffled = np.random.default_rng(0).permutation(n)  # so that chance breaks ties
-    nearest = shuffled[_distances(Z[queries], Z[shuffled], queries, shuffled).argmin(axis=1)]
-    near = np.abs(nearest - queries) <= WINDOW
-    chance = min(1.0, 2 * WINDOW / (n - 1))
-    if near.mean() - chance < EXCESS:
-        return None
-    # Two rows are often each other's nearest: there are half as many independent ones.
-    if binom.sf(near.sum() // 2 - 1, len(near) // 2, chance) > LEVEL:
-        return None
-    told = (
-        f"Rows seem to come in groups: of {len(near)} rows, {percent(near.mean())} have the row "
-        f"most like them among the {2 * WINDOW} around them (by chance: {percent(chance)})."
-    )
-    return Repeats(told, np.column_stack([queries, nearest])[near])
 
 
 def _copied(X: Host, unique: Host, of_row: Index) -> Repeats | None:
@@ -268,14 +235,6 @@ def _apart(unique: Host, first: Index) -> Repeats | None:
 
 
 # ------------------------------------------------------------------------------------------- tools
-
-
-def _follows_order(Z: Host) -> bool:
-    """Tell whether rows are sorted by a weighted sum of columns, which makes any neighbours."""
-    place = np.arange(len(Z)) - (len(Z) - 1) / 2
-    weights = np.linalg.lstsq(Z - Z.mean(axis=0), place, rcond=None)[0]
-    ranks = np.argsort(np.argsort(Z @ weights, kind="stable"), kind="stable")
-    return bool(np.corrcoef(ranks, place)[0, 1] > SORTED)
 
 
 def _stretches(n: int) -> Index:

@@ -19,7 +19,7 @@ from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._format import quote
 from lpfuse._validation.params import Labels, check_chances, check_row_names, is_count, read_labels
 from lpfuse._validation.tables import check_table, column_names, is_frame, to_known_frame
-from lpfuse.ensemble.copies import without_copies
+from lpfuse.ensemble.copies import warn_of_repeats, without_copies
 from lpfuse.ensemble.rows import (
     REMEDY,
     Index,
@@ -205,13 +205,17 @@ def prepare_rows(
         warn_of_label_columns(given, labels if isinstance(y, Labels) else y, preparation)
     asked = None if chances is None else check_chances(chances, n)
     groups = check_row_names(groups, n, "groups")
-    if groups is None and kind is None and windows is None and not keep_copies:
+    alone = groups is None and kind is None and windows is None
+    given = labels
+    if alone and not keep_copies:
         table, labels, asked = without_copies(table, labels, asked)
-    if windows is None:  # of rows that were copied, of one each
+    if windows is None:
         known = look_at_order(order, as_numbers(table) if groups is None else None, names, lasting)
         if known.because:
             because = known.because[0].upper() + known.because[1:]
             warnings.warn(f"{because}: no rate of false alarms is promised. {REMEDY}", stacklevel=3)
+        elif alone and not keep_copies and labels is given:  # no row was copied, or recurs
+            warn_of_repeats(table, labels)
     if windows is not None and names is not None:
         names = windows.names_of(names)
     elif preparation is None:

@@ -703,7 +703,8 @@ FEWEST_ORDERED = 50  # rows in which dependence shows
 SEGMENT, SEGMENTS = 500, 10  # consecutive rows that are looked at, and how often
 REMEDY = (
     'Pass time= with the time of each row, or order="time" where rows come at even intervals; '
-    'or order="random" where the order means nothing.'
+    "groups= where rows belong together, such as those of a machine or a person; or "
+    'order="random" where the order means nothing.'
 )
 
 
@@ -746,7 +747,7 @@ def look_at_order(
     name = f"column {place}" if names is None else quote(names[place])
     because = (
         f"consecutive rows resemble each other (rank correlation {correlation[most]:.2f} in "
-        f"{name}), as rows in time do, and the order of the rows was not told"
+        f"{name}), as rows in time or of one group do, and the order was not told"
     )
     return RowOrder(None, max(1.0, spacing), because)
 

@@ -133,8 +133,8 @@ def _outputs(estimator: Any, X: Tensor) -> Outputs:
         return tensor if filled else missing.apply("Where", np.nan, tensor)
 
     if type(estimator) in (*converters.LEARNER_TRANSFORMERS, *converters.COLUMN_TRANSFORMERS):
-        width = converters.width_of(estimator)
-        return {"transformed": (known(transform(estimator, X)), float, [None, width])}
+        shape = [None, int(estimator.n_features_in_)]
+        return {"transformed": (known(transform(estimator, X)), float, shape)}
     parts = contributions(estimator, X)
     whole = scores(estimator, X) if parts is None else parts.sum()
     total = known(whole.as_column()).sum()

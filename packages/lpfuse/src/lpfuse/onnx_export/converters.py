@@ -65,7 +65,7 @@ from lpfuse.detectors.kernels import Kernel, Waves
 from lpfuse.detectors.mixture import log_heights, precision_roots
 from lpfuse.onnx_export.graph import ML_OPSET, Converters, Tensor, extra, hstack
 from lpfuse.scaling import FAR, QUARTILES, TailScaler, TwoSidedMinMax
-from lpfuse.views import FARTHEST, UNKNOWN, FilledGaps, Indicators, NormalQuantiles
+from lpfuse.views import FARTHEST, FilledGaps, NormalQuantiles
 
 # --------------------------------------------------------------------------------------------------
 # Scalers and kernel learners of lpfuse
@@ -297,7 +297,7 @@ def to_tree_precision(X: Tensor) -> Tensor:
 COLUMN_BATCH = 32
 
 
-def normal_quantiles(view: NormalQuantiles | Indicators, X: Tensor) -> Tensor:
+def normal_quantiles(view: NormalQuantiles, X: Tensor) -> Tensor:
     """Interpolate each column between knots, and extrapolate linearly beyond them."""
     parts = []
     for some in _groups(len(view.knots_)):
@@ -311,28 +311,6 @@ def normal_quantiles(view: NormalQuantiles | Indicators, X: Tensor) -> Tensor:
         start, level, slope = _lookup_bins(inside, [u[1:] for u in knots], knots, levels, slopes)
         parts.append((level + (inside - start) * slope) + beyond)
     return hstack(parts)
-
-
-def indicators(view: Indicators, X: Tensor) -> Tensor:
-    """Return normal quantiles of columns with many values, then indicators of the others."""
-    few = [j for j, values in enumerate(view.values_) if len(values)]
-    many = [j for j, values in enumerate(view.values_) if not len(values)]
-    parts = [normal_quantiles(view, X.take(many))] if many else []
-    if few:
-        hits, owner = _one_hot(X, few, [view.values_[j] for j in few])
-        unknown = UNKNOWN * (1.0 - hits @ owner)
-        heights = np.concatenate([view.heights_[j] for j in few])
-        # Each column's "none of these" comes after its values.
-        order = np.argsort(np.r_[owner.argmax(axis=1), np.arange(len(few))], kind="stable")
-        parts.append(hstack([hits * heights, unknown]).take(order))
-    return hstack(parts)
-
-
-def width_of(transformer: Any) -> int:
-    """Return the number of output columns of a transformer."""
-    if isinstance(transformer, Indicators):  # a column each, and one for "none of these"
-        return sum(len(values) + 1 for values in transformer.values_)
-    return int(transformer.n_features_in_)
 
 
 def filled_gaps(view: FilledGaps, X: Tensor) -> Tensor:
@@ -350,7 +328,7 @@ def histogram(detector: HistogramDetector, X: Tensor) -> Tensor:
     few = [j for j, (edges, gain) in enumerate(pairs) if len(edges) == len(gain)]
     many = [j for j in range(len(pairs)) if j not in few]
     if few:
-        hits, _ = _one_hot(X, few, [detector.edges_[j] for j in few])
+        hits = _one_hot(X, few, [detector.edges_[j] for j in few])
         parts.append((hits * np.concatenate([gains[j] for j in few])).sum(keepdims=True))
     for group in _groups(len(many)):
         some = [many[k] for k in group]
@@ -440,12 +418,12 @@ def _lookup_bins(x: Tensor, inner: list[Host], *tables: list[Host]) -> list[Tens
     return found
 
 
-def _one_hot(X: Tensor, which: list[int], values: list[Host]) -> tuple[Tensor, Host]:
-    """Return one-hot indicators of the values, and the column of each value as a matrix."""
+def _one_hot(X: Tensor, which: list[int], values: list[Host]) -> Tensor:
+    """Return one-hot indicators of the values."""
     sizes = [len(each) for each in values]
     off = (X.take(np.repeat(which, sizes)) - np.concatenate(values)).apply("Abs")
     near = np.repeat([tolerance_of(each) for each in values], sizes)
-    return _compare(off, "LessOrEqual", near), np.repeat(np.eye(len(sizes)), sizes, axis=0)
+    return _compare(off, "LessOrEqual", near)
 
 
 def _compare(x: Tensor, comparison: str, other: Host | float) -> Tensor:
@@ -455,7 +433,6 @@ def _compare(x: Tensor, comparison: str, other: Host | float) -> Tensor:
 COLUMN_TRANSFORMERS: Converters = {
     FilledGaps: filled_gaps,
     NormalQuantiles: normal_quantiles,
-    Indicators: indicators,
 }
 COLUMN_DETECTORS: Converters = {
     KNNDetector: nearest_neighbours,
@@ -731,7 +708,7 @@ def _label_shapes(operator: Any) -> None:
 
 def _table_shapes(operator: Any) -> None:
     n = operator.inputs[0].get_first_dimension()
-    operator.outputs[0].type.shape = [n, width_of(operator.raw_operator)]
+    operator.outputs[0].type.shape = [n, int(operator.raw_operator.n_features_in_)]
 
 
 def _include_model(operator: Any, container: Any, prefix: str, make: Make) -> None:
