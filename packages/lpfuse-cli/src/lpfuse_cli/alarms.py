@@ -219,12 +219,9 @@ def asked_rate(fused: FusedDetector) -> Figures:
     return found | {"long_run": None} if promise else found
 
 
-def describe_threshold(offset: float, alarms: Figures) -> str:
-    """Say what is an anomaly."""
-    if alarms["adaptive"]:
-        rate = per_cent(alarms["asked"])
-        return f"A row is an anomaly where its p-value among the last rows is at most {rate}"
-    return f"A score below {offset:.4g} is an anomaly"
+def describe_level(rate: float) -> str:
+    """Say what is an anomaly where the level follows slow changes."""
+    return f"A row is an anomaly where its p-value among the last rows is at most {per_cent(rate)}"
 
 
 def alarm_figures(fused: FusedDetector, counts: AlarmCounts) -> Figures:
@@ -371,7 +368,7 @@ def describe_alarms(found: Figures) -> list[str]:
         return []
     told = [*_training(found), describe_shortage(found)]
     if not found["too_few"]:
-        told.append(found["promise"])
+        told.append(found.get("promise", ""))
         told += [_unlabelled(found), _normal(found), _anomalies(found), _incomplete(found)]
     return [sentence for sentence in told if sentence]
 
@@ -541,7 +538,7 @@ RATES = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 def threshold(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
     """Where it lies, what set it, and what it does to the rows."""
     if fused.windows_ is not None:
-        rule = describe_threshold(fused.offset_, asked_rate(fused))
+        rule = describe_level(asked_rate(fused)["asked"])
     elif fused.contamination is not None:
         rule = f"{fused.contamination:.3g} of unseen rows like the training rows lie below it"
     else:

@@ -76,7 +76,6 @@ def fit(
         import numpy as np
 
         from lpfuse.ensemble.summary import outcome
-        from lpfuse_cli.alarms import asked_rate
         from lpfuse_cli.fitting import fit_table
         from lpfuse_cli.tables import how_prepared, numbered_errors
 
@@ -128,7 +127,7 @@ def fit(
         made.told, made.format = (*drawn, *made.told), told
         made.row_numbers = np.array(numbers)
         phases.begin(f"Writing {console.called(model)}")
-        found = outcome(fitted) | {"alarms": asked_rate(fitted)}
+        found = _with_promise(fitted, outcome(fitted))
         with write_errors(model.name):
             fitted.save(model, key=secret)
     if as_json:
@@ -177,6 +176,16 @@ def print_notes(ctx: typer.Context, source: str, shape: tuple[int, int], notes: 
         typer.echo(f"  {typer.style(printable(about), bold=True)}:{printable(rest)}")
 
 
+def _with_promise(fused: Any, found: dict[str, Any]) -> dict[str, Any]:
+    """Add what is promised where rows come in time, or look as if they did."""
+    alarms, order = {**found["alarms"], "promise": "", "adaptive": False}, fused.order_
+    if order.order == "time" or order.because:
+        from lpfuse_cli.alarms import asked_rate
+
+        alarms = asked_rate(fused)
+    return {**found, "alarms": alarms}
+
+
 UNSEEN = "AUC: of rows that neither the detectors nor the weights had seen."
 UNSEEN_BY_WEIGHTS = (
     "AUC: of rows that the weights had not seen; whether the tools that made the scores had seen "
@@ -195,12 +204,13 @@ def conclusion(found: dict[str, Any], unseen: str = UNSEEN) -> str:
 def threshold_words(found: dict[str, Any]) -> str:
     """Describe the false alarms to expect, or why there is no threshold."""
     from lpfuse._format import per_cent, per_cent_range
-    from lpfuse_cli.alarms import describe_shortage, describe_threshold
+    from lpfuse_cli.alarms import describe_level, describe_shortage
 
     alarms = found["alarms"]
     if alarms["too_few"]:
         return describe_shortage(alarms)
-    below = describe_threshold(found["threshold"], alarms)
+    below = f"A score below {found['threshold']:.4g} is an anomaly"
+    below = describe_level(alarms["asked"]) if alarms["adaptive"] else below
     if alarms["long_run"] is None:
         return f"{below}. {alarms['promise']}".rstrip()
     sure, about = alarms["confidence"], "about"
@@ -253,7 +263,6 @@ def fuse(
     import numpy as np
 
     from lpfuse.ensemble.summary import outcome
-    from lpfuse_cli.alarms import asked_rate
     from lpfuse_cli.fitting import fuse_table
     from lpfuse_cli.scoring import check_kept, score_frame
     from lpfuse_cli.tables import how_prepared, numbered_errors, read_table, table_writer
@@ -302,7 +311,7 @@ def fuse(
     if model is not None:
         with write_errors(model.name):
             fitted.save(model, key=secret)
-    found = outcome(fitted) | {"alarms": asked_rate(fitted)}
+    found = _with_promise(fitted, outcome(fitted))
     if as_json:
         console.show_json({**found, "notes": fitted.notes_, "warnings": remarks})
     elif out != options.STANDARD:

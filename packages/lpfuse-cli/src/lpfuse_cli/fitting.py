@@ -100,7 +100,8 @@ def fit_table(
     how: dict[str, Any] = {"categories": categories, "decimal": decimal}
     how |= {"features": features, "drop": drop, "kinds": kinds}
     told: tuple[str, ...] = (note,)
-    check_choice("order", order, (None, TIME, RANDOM))
+    if order is not None:
+        check_choice("order", order, (TIME, RANDOM))
     if time is not None and order == RANDOM:
         raise ValueError("Pass time or order='random', not both: times say that the order counts.")
     if time is not None:
@@ -115,6 +116,7 @@ def fit_table(
         columns, times = columns.drop(time), (time, written)
     made = learn_preparation(columns, **_without(how, time))
     made.times = times
+    made.kinds_dropped |= dict.fromkeys(times[:1], "time")
     listed = detectors if detectors is None or isinstance(detectors, str) else list(detectors)
     fused = FusedDetector(listed, p=check_norm(p), random_state=random_state, **parameters)
     if len(told) == 1 and (time or order == TIME):

@@ -42,7 +42,7 @@ from lpfuse_cli.tables import (
     with_signs_of,
     writes_commas,
 )
-from lpfuse_cli.times import Follower, time_column
+from lpfuse_cli.times import Follower
 
 if TYPE_CHECKING:
     import polars
@@ -154,7 +154,7 @@ def cells_of(model: FusedDetector, frame: polars.DataFrame) -> polars.DataFrame:
 
 def rows_of(model: FusedDetector, frame: polars.DataFrame) -> Any:
     """Rows of a file as the fused detector takes them, with times in seconds, as `cells_of`."""
-    made, name = model.preparation_, time_column(model)
+    made, name = model.preparation_, getattr(model, "time_column_", None)
     if made is not None:
         made.check(frame.columns)
         rows = frame.select(made.columns)
@@ -301,7 +301,7 @@ def score_frame(
         Null where no detector could score a row, or it holds no value at all.
     """
     frame = as_polars(frame)
-    is_timed = time_column(model) in frame.columns
+    is_timed = getattr(model, "time_column_", None) in frame.columns
     seconds = Follower(model).seconds(frame) if is_timed else None
     table = judge_frame(model, frame, start, seconds=seconds).table
     return frame.select(keep).hstack(table) if keep else table
@@ -445,7 +445,7 @@ def score_file(
                 f"{quote(WHY)} cannot be kept: the reasons have a column of that name. Rename it "
                 "in the data."
             )
-        known = {*kept, made.label, time_column(model)}
+        known = {*kept, made.label, getattr(model, "time_column_", None)}
         unknown = [name for name in made.check(table.columns) if name not in known]
 
         timed = None if model.windows_ is None else Follower(model)

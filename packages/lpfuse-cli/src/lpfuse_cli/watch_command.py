@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from lpfuse._format import brief, quote
-from lpfuse._validation.params import did_you_mean
 from lpfuse_cli import console
 from lpfuse_cli import console as options
 from lpfuse_cli.console import check_page, check_there
@@ -251,6 +250,8 @@ def read_config(path: str) -> dict[str, Any]:
     path : str
         A file of TOML.
     """
+    from lpfuse._validation.params import did_you_mean
+
     file = Path(path).expanduser()
     if not file.is_file():
         raise FileNotFoundError(f"There is no file {quote(path)}. Name the file of settings.")

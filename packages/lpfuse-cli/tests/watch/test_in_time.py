@@ -4,6 +4,7 @@ import json
 import random
 import shlex
 import sys
+from datetime import datetime, timedelta
 
 import numpy as np
 import polars as pl
@@ -133,6 +134,23 @@ def test_late_rows_are_put_in_their_order(timed_model_file, tmp_path, new_rows):
     assert verdicts["serial"].to_list() == new_rows["serial"].to_list()
     assert verdicts["row"].to_list() == (1 + np.argsort(order)).tolist()
     assert verdicts.drop("row", "serial").equals(whole.drop("row"))
+
+
+def test_an_hour_that_comes_twice_changes_nothing(timed_model_file, tmp_path, new_rows):
+    """At 3:00 the clock is set back to 2:00: rows of 2:40 to 3:00, and from 2:00 on."""
+    start = datetime(2024, 10, 27, 2, 40)
+    even = [start + timedelta(seconds=10 * k) for k in range(320)]
+    local = [each - timedelta(hours=1) if k >= 120 else each for k, each in enumerate(even)]
+    for name, times in (("even", even), ("local", local)):
+        texts = pl.Series([f"{each:%d.%m.%Y %H:%M:%S}" for each in times])
+        new_rows.with_columns(when=texts).write_csv(tmp_path / f"{name}.csv")
+        found = watch(
+            timed_model_file, tmp_path / f"{name}.csv", tmp_path / f"of_{name}.csv", once=True,
+            rows=None, batch_rows=50,
+        )  # fmt: skip
+        assert found.notes == {}
+        assert found.judged == 320
+    assert (tmp_path / "of_even.csv").read_bytes() == (tmp_path / "of_local.csv").read_bytes()
 
 
 def test_waiting_rows_survive_the_state():

@@ -143,7 +143,7 @@ def _alarms(summary: dict[str, Any]) -> list[str]:
         return describe_alarms(found)
     if found["too_few"]:
         return [describe_shortage(found)]
-    return [found["promise"], _out_of_fold_alarms(found), _found(found)]
+    return [found.get("promise", ""), _out_of_fold_alarms(found), _found(found)]
 
 
 def _out_of_fold_alarms(found: dict[str, Any]) -> str:
@@ -415,7 +415,7 @@ def _why_unknown(counts: Summary, found: Summary) -> str:
         return "no row is labelled normal" if wrong is None else "no alarm has a label"
     if wrong is None and counts["guessed"]:
         return "none of these rows has a label"
-    if found["alarms"]["promise"]:
+    if found["alarms"].get("promise"):
         return "nobody has labelled these rows"
     if found["alarms"]["unlabelled"] is not None and not counts["guessed"]:
         return "there are no labels, and the threshold was not set by a rate of false alarms"

@@ -515,8 +515,7 @@ class TablePreparation:
         found |= {name: f"number in {unit}" for name, unit in self.units.items()}
         found |= dict.fromkeys(self.truths, "true or false")
         found |= {name: ELAPSED if ELAPSED in self.parts[name] else "date" for name in self.orders}
-        found |= dict.fromkeys(self.text_columns, "category") | self.kinds_dropped
-        return found | dict.fromkeys(self.times[:1], "time")
+        return found | dict.fromkeys(self.text_columns, "category") | self.kinds_dropped
 
     def check(self, columns: Iterable[str]) -> list[str]:
         """Refuse a table that lacks columns; return those that the model does not know.
@@ -536,7 +535,7 @@ class TablePreparation:
                 f"{quoted(missing)}.{meant and f'{meant} Then rename it.'} Add columns that are "
                 "not there, or fit a model without them."
             )
-        return [n for n in there if n not in {*self.columns, *self.dropped, *self.times[:1]}]
+        return [name for name in there if name not in {*self.columns, *self.kinds_dropped}]
 
     def numbers(self, frame: polars.DataFrame, start: int | None = None) -> Host:
         """Return the features of rows.
