@@ -102,8 +102,9 @@ class Windows(TransformerMixin, BaseEstimator):
     .. math:: m_t = \frac1L \sum_{k<L} x_{t-k}, \qquad
         s_t^2 = \frac1{L-1} \sum_{k<L} (x_{t-k} - m_t)^2, \qquad r_t = x_t - m_{t-1}
 
-    Nothing looks ahead: features of a row do not depend on later ones. Windows end where time makes
-    a step of more than `length` usual steps, or goes back: a new series begins there.
+    Nothing looks ahead: features of a row do not depend on later ones, but for the first rows of a
+    fit. Windows end where time makes a step of more than `length` usual steps, or goes back: a new
+    series begins there.
 
     Parameters
     ----------
