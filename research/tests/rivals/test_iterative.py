@@ -15,6 +15,7 @@ IDLE = (
     "ignore:Scores have no spread:UserWarning",
     "ignore:Some detectors:UserWarning",
     "ignore:.* normal rows cannot hold false alarms:UserWarning",
+    "ignore:Consecutive rows resemble each other:UserWarning",  # iris is sorted by its species
 )
 
 

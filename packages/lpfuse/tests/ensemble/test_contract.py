@@ -98,6 +98,7 @@ few_rows = pytest.mark.filterwarnings(
     "ignore:The constraint .* is not active:UserWarning",
     "ignore:The best weights are zero:UserWarning",
     "ignore:y holds 1 and 0:UserWarning",
+    "ignore:Consecutive rows resemble each other:UserWarning",  # iris is sorted by its species
 )
 
 

@@ -126,6 +126,16 @@ def test_a_slow_trend_is_noticed():
         FusedDetector(POOL, random_state=0).fit(X)
 
 
+def test_known_anomalies_below_the_others_are_no_order(recwarn):
+    normal, far = np.split(np.random.default_rng(0).normal(size=(240, 2)), [200])
+    y = np.repeat([1, -1], [200, 40])
+    found = FusedDetector(POOL, random_state=0).fit(np.r_[normal, far + 4], y)
+    assert found.order_ == UNTOLD
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match=NOTICED):
+        FusedDetector(POOL, random_state=0).fit(np.r_[waves(200), far + 4], y)
+
+
 def test_shuffled_rows_are_as_before(recwarn):
     X = np.random.default_rng(0).permutation(waves(300))
     found = [FusedDetector(POOL, random_state=0).fit(X, order=order) for order in (None, "random")]

@@ -183,7 +183,7 @@ class FakeFused:
         pass
 
     def fit(self, X, y):
-        assert (y is None) == (len(X) == 60)
+        assert (y > 0).all() == (len(X) == 60)  # the rows without labels are known to be normal
         return SimpleNamespace(predict=lambda rows: np.ones(len(rows)))
 
 

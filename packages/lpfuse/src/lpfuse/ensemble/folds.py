@@ -210,7 +210,9 @@ def prepare_rows(
     if alone and not keep_copies:
         table, labels, asked = without_copies(table, labels, asked)
     if windows is None:
-        known = look_at_order(order, as_numbers(table) if groups is None else None, names, lasting)
+        seen = as_numbers(table) if groups is None else None
+        # Known anomalies, which often stand below all others, have no part in what is promised.
+        known = look_at_order(order, seen if seen is None else seen[labels >= 0], names, lasting)
         if known.because:
             because = known.because[0].upper() + known.because[1:]
             warnings.warn(f"{because}: no rate of false alarms is promised. {REMEDY}", stacklevel=3)

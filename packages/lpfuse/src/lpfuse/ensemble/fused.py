@@ -1407,6 +1407,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     @property
     def windows_(self) -> Windows | None:
         """How rows in time order become those that the detectors see; None without time."""
+        check_is_fitted(self)
         return self.result_.windows
 
     @property
