@@ -38,7 +38,7 @@ class AdaptiveLevel:
     a_t`, and
 
     .. math:: a_{t+1} = \min\Big(\alpha,\; a_t + \frac{\alpha}{b}
-        \big(\alpha - 1[q_t \le a_t]\big)\Big)
+        \bigl(\alpha - 1[q_t \le a_t]\bigr)\Big)
 
     so that T consecutive rows raise at most :math:`\alpha T + b + 1` alarms, without any
     assumption. The p-value is q stretched so that :math:`a_t` becomes :math:`\alpha`.
