@@ -1,7 +1,7 @@
 """Scores of the network on real tables with hidden anomalies, alone and beside the default pool.
 
-The splits are those of ``research.studies.suspicion``, which stores the raw scores of all members of
-the default pool; the network joins them as one more member, on the same scale.
+The splits are those of ``research.studies.suspicion``, which stores the raw scores of all members
+of the default pool; the network joins them as one more member, on the same scale.
 """
 
 from __future__ import annotations
@@ -29,8 +29,14 @@ LIKE_PILOT = 60  # tables of the first study: the first ones by a hash of their 
 
 @torch.no_grad()
 def score_rows(
-    net: Network, context: Host, new: Host, *, draws: int = 2, seed: int = 0,
-    labels: Host | None = None, with_context: bool = False,
+    net: Network,
+    context: Host,
+    new: Host,
+    *,
+    draws: int = 2,
+    seed: int = 0,
+    labels: Host | None = None,
+    with_context: bool = False,
 ) -> Host:
     """Score rows in the context of others: high = anomalous.
 
@@ -63,9 +69,7 @@ def score_rows(
     for _ in range(draws):
         columns = random.permutation(d)[:MOST_COLUMNS]
         dice = torch.Generator().manual_seed(int(random.integers(2**31)))
-        given = tokens(
-            both[:, columns][None].to(device), n, halves(len(columns), dice).to(device)
-        )
+        given = tokens(both[:, columns][None].to(device), n, halves(len(columns), dice).to(device))
         asked = torch.tensor(known[None], dtype=torch.float32, device=device)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             found = net(given, asked)[0].float().cpu().numpy()
@@ -86,13 +90,18 @@ def places(groups: Iterable[str]) -> list[tuple[str, CollectionName, str]]:
 
 def is_like_pilot(name: str) -> bool:
     """Whether a table is among those that the first study measured."""
-    order = sorted(table_names(), key=lambda n: md5(f"{n}.npz".encode()).hexdigest())  # noqa: S324
+    order = sorted(table_names(), key=lambda n: md5(f"{n}.npz".encode()).hexdigest())
     return name in order[:LIKE_PILOT]
 
 
 def store_scores(
-    net: Network, groups: Sequence[str], path: Path, *, rates: Sequence[float] = RATES,
-    draws: int = 2, seconds: float = float("inf"),
+    net: Network,
+    groups: Sequence[str],
+    path: Path,
+    *,
+    rates: Sequence[float] = RATES,
+    draws: int = 2,
+    seconds: float = float("inf"),
 ) -> dict[str, float]:
     """Score the rows of all sets of these groups; return the mean AUC of each group and rate."""
     arrays: dict[str, Host] = {}
@@ -108,7 +117,9 @@ def store_scores(
             scores = score_rows(
                 net, split.rows, np.concatenate([test, sought]), draws=draws, with_context=True
             )
-            rows, normal, anomalous = np.split(-scores, [len(split.rows), len(split.rows) + len(test)])
+            rows, normal, anomalous = np.split(
+                -scores, [len(split.rows), len(split.rows) + len(test)]
+            )
             start_of = f"{collection}|{COLLECTIONS[collection].key(name)}|{rate}|"
             arrays |= {
                 start_of + part: of.astype(np.float32)

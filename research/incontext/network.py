@@ -1,10 +1,10 @@
 """A network that reads a table and scores rows: rows attend to the context rows.
 
-A row becomes a token of three parts: its cells in two views (z-scores and normal quantiles), padded;
-distances to the context rows, near and far, in three views and in random subspaces; and the mean and
-the maximum over its columns of what a small network makes of each cell. Blocks of attention follow,
-in which every row looks at the context rows alone, so that the score of a row depends on no other
-row that is scored, and the cost of a row is linear in the context.
+A row becomes a token of three parts: its cells in two views (z-scores and normal quantiles),
+padded; distances to the context rows, near and far, in three views and in random subspaces; and the
+mean and the maximum over its columns of what a small network makes of each cell. Blocks of
+attention follow, in which every row looks at the context rows alone, so that the score of a row
+depends on no other row that is scored, and the cost of a row is linear in the context.
 """
 
 from __future__ import annotations
@@ -176,7 +176,9 @@ class Network(nn.Module):
         super().__init__()
         self.settings = {"width": width, "layers": layers, "heads": heads, "cell": cell}
         self.from_values = nn.Linear(2 * MOST_COLUMNS, width)
-        self.from_row = nn.Sequential(nn.Linear(N_ROW, width), nn.GELU("tanh"), nn.Linear(width, width))
+        self.from_row = nn.Sequential(
+            nn.Linear(N_ROW, width), nn.GELU("tanh"), nn.Linear(width, width)
+        )
         self.of_cell = nn.Sequential(
             nn.Linear(CELL + COLUMN, cell), nn.GELU("tanh"), nn.Linear(cell, cell), nn.GELU("tanh")
         )
