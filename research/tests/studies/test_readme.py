@@ -58,9 +58,7 @@ def test_only_what_the_text_names_is_not_beaten(figures):
     level = [(method, labels) for method, labels, interval in found if interval.low <= 0]
     assert level == [("lpfuse, stacked", 100)]
     assert "100 labels it is level with the stacker" in README
-    least = min(
-        interval.low for method, labels, interval in found if (method, labels) not in level
-    )
+    least = min(interval.low for method, labels, interval in found if (method, labels) not in level)
     assert least > 0
 
 
