@@ -16,9 +16,7 @@ from pathlib import Path
 from tools.environments import ROOT
 from tools.files import tracked
 
-TEXTS = set(
-    [".md", ".py", ".toml", ".txt", ".yml", ".yaml", ".cff", ".rst", ".pyx", ".h", ".js", ".css"]
-)
+TEXTS = {".md", ".py", ".toml", ".txt", ".yml", ".yaml", ".cff", ".rst", ".pyx", ".js", ".css"}
 # Vowels that are spoken as consonants, and consonants that are not spoken.
 AS_CONSONANT = r"uni|use|usa|usual|one\b|once|eu|ut"
 SILENT = r"hour|honest|honou?r|heir|x-|svm\b|lp\b|html\b|mcp\b|onnx\b|ℓ|8|11\b|18\b"
@@ -29,7 +27,7 @@ RULES = {
     "'a' before a vowel": rf"(?<![\w'])a (?!{AS_CONSONANT}|about)(?=[aeio][a-z]|u\w\w|{SILENT})",
     "'of' for 'have'": r"\b(?:could|should|would|must) of\b",
     "'allows to' lacks an object": r"\b(?:allow|permit)s? to\b",
-    "no such plural": r"\b(?:informations|evidences|knowledges|feedbacks)\b",
+    "no such plural": r"\b(?:evidences|knowledges|feedbacks)\b",
     "a plural after 'a'": rf"\ban? (?:{PLURAL})\b",
     "'its' has no apostrophe": r"\bits's\b|\bit's own\b",
 }
