@@ -122,7 +122,7 @@ def test_figures_of_the_landing_page_are_those_of_the_readme():
     told = re.findall(
         r"\d+\.\d", (SITE / "index.md").read_text().partition("**What it gains.**")[2]
     )
-    assert len(told) == 14
+    assert len(told) == 11
     assert all(figure in readme for figure in told)
 
 
