@@ -66,7 +66,7 @@ test-oldest: $(DEV) ## tests with the oldest versions that pyproject.toml admits
 coverage: $(DEV) ## branch coverage of lpfuse by its quick tests
 	$(STEP) coverage $(PYTEST_ARGS)
 
-lint: $(DEV) ## style, formatting, ends of files
+lint: $(DEV) ## style, formatting, spelling, ends of files
 	$(STEP) lint
 	$(STEP) files
 	$(STEP) oldest-file

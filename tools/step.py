@@ -100,9 +100,10 @@ def compiled() -> None:
 
 @step
 def lint() -> None:
-    """Style and formatting."""
+    """Style and formatting of code; spelling and simple grammar of texts."""
     python("ruff", "check", ".")
     python("ruff", "format", "--check", ".")
+    python("tools.prose")
 
 
 @step
