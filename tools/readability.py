@@ -1,9 +1,12 @@
 """How long the guides are and how easy to read: ``python -m tools.readability [REVISION]``.
 
-For each page of docs/: its words as ``wc -w`` counts them, and of its running text the mean length of a
-sentence in words and Flesch's reading ease, 206.835 − 1.015 · words/sentence − 84.6 · syllables/word
-(higher is easier; 30 to 50 is usual for technical text). Code, tables and headings are no running text.
-With a revision of git, the figures of that revision stand beside those of today.
+For each page of docs/: its words as ``wc -w`` counts them, and of its running text the mean length
+of a sentence in words and Flesch's reading ease,
+
+    206.835 − 1.015 · words/sentence − 84.6 · syllables/word.
+
+Higher is easier. Code, tables and headings are no running text. With a revision of git, the figures
+of that revision stand beside those of today.
 """
 
 from __future__ import annotations
