@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lpfuse._files import as_json, versions
+from research.common.machine import measured_commit
 from research.common.store import (
     Cell,
     CellFile,
@@ -102,7 +103,9 @@ def measure(
     path = Path(path)
     if jobs == 0:
         raise ValueError("jobs must be a number of processes, or -1 for all cores; got 0.")
-    origin = Origin() if protocol is None else Origin(as_json(protocol), versions())
+    origin = Origin()
+    if protocol is not None:
+        origin = Origin(as_json(protocol), {**versions(), **measured_commit()})
     wanted = {(origin.hashes.get("protocol"), cell): cell for cell in cells}
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked_journal(path) as journal:
