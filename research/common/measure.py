@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lpfuse._files import as_json, versions
+from lpfuse import _files
+from lpfuse._files import as_json
 from research.common.machine import measured_commit
 from research.common.store import (
     Cell,
@@ -28,6 +29,11 @@ from research.common.store import (
 __all__ = ["Cell", "Progress", "Row", "finished", "measure", "versions"]
 
 Progress = Callable[[int, int], None]
+
+
+def versions() -> dict[str, Any]:
+    """What figures depend on: versions of the libraries, and the commit."""
+    return {**_files.versions(), **measured_commit()}
 
 
 def measure(
@@ -103,9 +109,7 @@ def measure(
     path = Path(path)
     if jobs == 0:
         raise ValueError("jobs must be a number of processes, or -1 for all cores; got 0.")
-    origin = Origin()
-    if protocol is not None:
-        origin = Origin(as_json(protocol), {**versions(), **measured_commit()})
+    origin = Origin() if protocol is None else Origin(as_json(protocol), versions())
     wanted = {(origin.hashes.get("protocol"), cell): cell for cell in cells}
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked_journal(path) as journal:

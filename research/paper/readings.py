@@ -38,6 +38,7 @@ from research.common.options import Options
 from research.common.protocol import SETTINGS, Setting, auc
 from research.common.splits import Split
 from research.common.store import Row, write_whole
+from research.paper.readings_page import readings_page
 
 FOLDS = 5
 WHO = {(): "the weights alone", ("SVDD",): "SVDD too", TAUGHT: "SVDD and GP too"}
@@ -122,9 +123,7 @@ VARIANTS: Mapping[str, tuple[str, Callable[[Dataset], Dataset]]] = {
 
 def run(options: Options) -> str:
     """Measure what is missing, write results and page, and return the page."""
-    from research.paper.readings_page import readings_page
-
-    text = readings_page(measured(options), every_reading(), options.quick)
+    text = readings_page(measured(options), options.quick)
     write_whole(options.page_folder / "readings.md", text)
     return text
 
