@@ -1,4 +1,4 @@
-"""``python -m research.notebook``: run the notebooks of ``examples`` anew, and store what they show.
+"""``python -m research.notebook``: run the notebooks of ``examples`` anew, and store their output.
 
 With names of files, only these.
 

@@ -39,6 +39,7 @@ ELSEWHERE = {
 MAP = {"llms.txt": "llms.txt", "examples/gallery": "gallery/index.rst"}
 # Pages that are written for readers of the files, and on the site list their neighbours.
 LISTED = {
+    "results/paper.md": "\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n",
     "adr/index.md": "\n```{toctree}\n:hidden:\n:glob:\n\n0*\n```\n",
     "research/index.md": "\n```{toctree}\n:hidden:\n\nspeed\n```\n",
 }
@@ -70,7 +71,8 @@ def write_sources(target: Path) -> None:
         text, linked = moved(text, source, placed)
         text += LISTED.get(place, "")
         if notebook:
-            text += f"\n[The notebook itself](files/{source}), to run it.\n"
+            file = relpath(f"files/{source}", _folder(place) or ".")
+            text += f"\n[The notebook itself]({file}), to run it.\n"
             linked.append(source)
         _write(target / place, text)
         for file in linked:
