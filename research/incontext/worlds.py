@@ -22,7 +22,9 @@ def judge(name: str, out: Path, seconds: float, device: str) -> None:
     settings = {key: int(value) for key, value in (change.split("=") for change in changes)}
     folder = out / "".join(c if c.isalnum() else "-" for c in name)
     net = train(world, seconds, folder, device=device, times=2, **settings)
-    found = store_scores(net, ["development", "choose"], folder / "scores.npz", seconds=90)
+    found = store_scores(
+        net, ["development", "choose", "confirm"], folder / "scores.npz", seconds=120
+    )
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
     line = json.dumps({"run": name, "steps": about["steps"], "tables": about["tables"], **found})
     with open(out / "worlds.jsonl", "a", encoding="utf-8") as file:
