@@ -1,4 +1,4 @@
-"""Decision 0007 lists the checks of scikit-learn that are excepted, as the tests of the package do."""
+"""Decision 0007 lists the checks of scikit-learn that are excepted, as the tests do."""
 
 import re
 from pathlib import Path
