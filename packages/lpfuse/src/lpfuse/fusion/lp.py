@@ -350,7 +350,7 @@ class LpFusion(WeightedSum):
     certificate_: Certificate
     n_iter_: int
     prior_: Host | None
-    groups_: Host | None = None
+    groups_: Host | None
 
     def __init__(
         self,
@@ -594,6 +594,8 @@ def lp_path(
     for name in {"p", "solver"} & parameters.keys():
         raise TypeError(f"lp_path does not accept {name}: it solves for every p of ps.")
     fusion = LpFusion(**parameters)
+    if fusion.l1_ratio is not None:
+        raise ValueError("l1_ratio replaces the norm of p: use LpFusion for each value of it.")
     grid = [params.check_p(p) for p in ps]
     if not grid:
         raise ValueError("ps is empty: give at least one p in [1, inf].")

@@ -15,8 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._arrays.operations import Host
-
 # --------------------------------------------------------------------------------------------------
 # The ball.
 
