@@ -221,8 +221,10 @@ def tables(half: str) -> Iterator[tuple[str, str, Array, Array]]:
             yield table_key(name), halves[name], *load_rows(name)
 
 
-def measure(sets: Iterable[Any], seeds: int, jobs: int, limit: float) -> list[dict[str, Any]]:
-    """Rows of all sets; none is begun after the limit, in seconds."""
+def measure(
+    sets: Iterable[Any], seeds: int, jobs: int, limit: float, out: Path | None
+) -> list[dict[str, Any]]:
+    """Rows of all sets, written as they come; no set is begun after the limit, in seconds."""
     end = time.monotonic() + limit
 
     def cells() -> Iterator[Any]:
@@ -231,8 +233,14 @@ def measure(sets: Iterable[Any], seeds: int, jobs: int, limit: float) -> list[di
                 if time.monotonic() < end:
                     yield joblib.delayed(_quiet)(*each, seed)
 
-    rows = joblib.Parallel(n_jobs=jobs, pre_dispatch="2*n_jobs")(cells())
-    return [row for part in rows for row in part]
+    rows: list[dict[str, Any]] = []
+    parallel = joblib.Parallel(jobs, pre_dispatch="n_jobs", return_as="generator_unordered")
+    for part in parallel(cells()):
+        rows += part
+        if out is not None:
+            with out.open("a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in part)
+    return rows
 
 
 def _quiet(*cell: Any) -> list[dict[str, Any]]:
@@ -300,9 +308,7 @@ def main() -> None:
         print(page_of([json.loads(line) for line in lines]))
         return
     sets = list(tables(options.half) if options.tables else development_sets())
-    rows = measure(sets, options.seeds, options.jobs, options.limit)
-    if options.out:
-        options.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rows = measure(sets, options.seeds, options.jobs, options.limit, options.out)
     print(page_of(rows))
 
 
