@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log, pi
 from typing import Any
 
@@ -20,6 +21,7 @@ from lpfuse.detectors.kernels import (
     Kernel,
     Similarities,
     TrainingRows,
+    recomputed,
     training_rows,
 )
 
@@ -221,15 +223,7 @@ class OneClassGP(KernelDetector):
         return AUTO_CONTAMINATION if self.contamination == "auto" else super()._share()
 
     def _fit_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
-        L, self.jitter_ = self._factor(kernel, rows)
-        ones = ops.beside(np.ones((len(rows), 1)), L)
-        if self.score_type == "mean":
-            coefficients = ops.solve_lower(L, ops.solve_lower(L, ones), transposed=True)
-        else:
-            inverse = ops.invert_lower(L)
-            coefficients = ops.namespace(L).concat(
-                [inverse.T @ (inverse @ ones), inverse.T], axis=1
-            )
+        coefficients, self.jitter_ = self._coefficients(kernel, rows)
         basis, columns = Similarities(kernel, rows.anchors), int(coefficients.shape[1])
         self.expansion_ = Expansion(basis, coefficients, columns)
         # With the noise N on the diagonal (K + N) α = 1, and with A = (K + N)⁻¹ the diagonal of
@@ -239,6 +233,48 @@ class OneClassGP(KernelDetector):
         if self.score_type != "mean":
             spread = ops.positive_part(noise - noise**2 * self._inverse_diagonal()) + self.noise
         return self._score(mean, spread)
+
+    def _coefficients(self, kernel: Kernel, rows: TrainingRows) -> tuple[Array, float]:
+        L, jitter = self._factor(kernel, rows)
+        ones = ops.beside(np.ones((len(rows), 1)), L)
+        if self.score_type == "mean":
+            return ops.solve_lower(L, ops.solve_lower(L, ones), transposed=True), jitter
+        inverse = ops.invert_lower(L)
+        xp = ops.namespace(L)
+        return xp.concat([inverse.T @ (inverse @ ones), inverse.T], axis=1), jitter
+
+    def saved_state(self) -> tuple[dict[str, Any], int]:
+        """Return what files hold, no n×n matrix that the training rows determine, and its size."""
+        whole = getattr(self, "expansion_", None)
+        if whole is None or self.features_ is not None or self.score_type == "mean":
+            return vars(self), 0
+        kernel, anchors, n = whole.basis.kernel, whole.basis.anchors, whole.basis.width
+        rows = TrainingRows(anchors, None, share=True)
+        if not recomputed(
+            kernel, anchors, lambda: self._coefficients(kernel, rows)[0], whole.coefficients
+        ):
+            return vars(self), 0
+        bare = replace(whole, coefficients=np.empty((n, 0)))
+        return vars(self) | {"expansion_": bare}, 8 * n**2
+
+    @property
+    def restored_size(self) -> int:
+        """Bytes that `restored` computes."""
+        return 8 * self.expansion_.basis.width**2 if self._lacks_coefficients() else 0
+
+    def restored(self) -> OneClassGP:
+        """Compute the coefficients, if a file does not hold them."""
+        if self._lacks_coefficients():
+            whole = self.expansion_
+            rows = TrainingRows(whole.basis.anchors, None, share=True)
+            with ops.blas_threads_for(len(rows)):
+                coefficients = self._coefficients(whole.basis.kernel, rows)[0]
+            self.expansion_ = replace(whole, coefficients=coefficients)
+        return self
+
+    def _lacks_coefficients(self) -> bool:
+        whole = getattr(self, "expansion_", None)
+        return whole is not None and whole.coefficients.shape[1] == 0
 
     def _inverse_diagonal(self) -> Array:  # of (K + N)⁻¹, from the factor that a fit keeps
         inverse = self.expansion_.coefficients[:, 1:]
