@@ -508,7 +508,9 @@ def test_rows_that_other_arrays_hold_are_stored_once(array, share, path):
     assert path.stat().st_size - before < share * array.size * 8 + 600
 
 
-@cases("model", [OneClassGP(), OneClassGP(approximation="nystroem", n_components=60), ColumnForest(8)])
+@cases(
+    "model", [OneClassGP(), OneClassGP(approximation="nystroem", n_components=60), ColumnForest(8)]
+)
 def test_what_rows_determine_is_not_stored(model, path):
     rows = rng.normal(size=(300, 4))
     together = fit_together([model, SVDD()], rows) if isinstance(model, OneClassGP) else None

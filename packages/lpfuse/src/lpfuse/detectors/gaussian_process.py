@@ -229,19 +229,18 @@ class OneClassGP(KernelDetector):
         # With the noise N on the diagonal (K + N) α = 1, and with A = (K + N)⁻¹ the diagonal of
         # K − K A K is N − N A N: means and variances of these rows need no further product.
         noise = ops.beside(self.noise / rows.weights + self.jitter_, rows.X)
-        mean, spread = 1 - noise * coefficients[:, 0], noise
+        mean, spread = _targets(rows) - noise * coefficients[:, 0], noise
         if self.score_type != "mean":
             spread = ops.positive_part(noise - noise**2 * self._inverse_diagonal()) + self.noise
         return self._score(mean, spread)
 
     def _coefficients(self, kernel: Kernel, rows: TrainingRows) -> tuple[Array, float]:
         L, jitter = self._factor(kernel, rows)
-        ones = ops.beside(np.ones((len(rows), 1)), L)
+        targets = _targets(rows)[:, None]
         if self.score_type == "mean":
-            return ops.solve_lower(L, ops.solve_lower(L, ones), transposed=True), jitter
-        inverse = ops.invert_lower(L)
-        xp = ops.namespace(L)
-        return xp.concat([inverse.T @ (inverse @ ones), inverse.T], axis=1), jitter
+            return ops.solve_lower(L, ops.solve_lower(L, targets), transposed=True), jitter
+        inverse, xp = ops.invert_lower(L), ops.namespace(L)
+        return xp.concat([inverse.T @ (inverse @ targets), inverse.T], axis=1), jitter
 
     def saved_state(self) -> tuple[dict[str, Any], int]:
         """Return what files hold, no n×n matrix that the training rows determine, and its size."""
@@ -374,3 +373,8 @@ class OneClassGP(KernelDetector):
         others = xp.clip(1 - share, min=float(xp.finfo(share.dtype).eps))
         variance = unexplained + self.noise * leverage / others + self.noise
         return (mean - share) / others, variance
+
+
+def _targets(rows: TrainingRows) -> Array:
+    """1, and −1 of the anomalies that `lpfuse.paper` can give."""
+    return ops.beside(np.ones(len(rows)) if rows.labels is None else rows.labels, rows.X)
