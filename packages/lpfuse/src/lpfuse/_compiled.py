@@ -20,6 +20,7 @@ PACKAGE = Path(__file__).parent
 # Every .pyx file of the package, checked by a test.
 MODULES = (
     "lpfuse._arrays._rows",
+    "lpfuse.detectors._neighbours",
     "lpfuse.optim._newton",
     "lpfuse.optim._surface",
 )
