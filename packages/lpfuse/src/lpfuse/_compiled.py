@@ -21,6 +21,7 @@ PACKAGE = Path(__file__).parent
 MODULES = (
     "lpfuse._arrays._rows",
     "lpfuse.detectors._neighbours",
+    "lpfuse.detectors._trees",
     "lpfuse.optim._newton",
     "lpfuse.optim._surface",
 )

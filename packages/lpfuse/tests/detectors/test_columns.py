@@ -8,6 +8,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from helpers.pairwise import each_value
 from lpfuse import ColumnForest, HistogramDetector
+from lpfuse.detectors.columns import grow_tree
 from lpfuse.io import load, save
 
 # ------------------------------------------------------------------------------------- histograms
@@ -202,3 +203,66 @@ def test_a_file_cannot_lead_a_tree_out_of_its_columns(tmp_path):
     save(fitted, tmp_path / "model.lpfuse")
     with pytest.raises(ValueError, match="other columns"):
         load(tmp_path / "model.lpfuse").score_samples(X)
+
+
+def structure(tree):
+    """Which rows of a table end in which leaf says all of a tree but the places of its cuts."""
+    nodes = tree.__getstate__()["nodes"]
+    return nodes[["left_child", "right_child", "n_node_samples", "feature", "threshold"]]
+
+
+@pytest.mark.parametrize("fewest", [1, 2, 7])
+def test_trees_are_those_of_scikit_learn_but_for_ties(fewest):
+    """In a small node several columns may split the same rows: only such ties may differ."""
+    different = nodes = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        n, inputs, outputs = rng.integers([20, 1, 1], [500, 12, 20])
+        X = rng.normal(size=(n, inputs)).astype(np.float32)
+        X[:, : inputs // 3] = np.round(X[:, : inputs // 3])
+        Y = 10.0 ** (seed - 3) * (
+            X @ rng.normal(size=(inputs, outputs)) + rng.normal(size=(n, outputs))
+        )
+        ours = grow_tree(X, Y, fewest, seed)
+        theirs = (
+            DecisionTreeRegressor(splitter="random", min_samples_leaf=fewest, random_state=seed)
+            .fit(X, Y)
+            .tree_
+        )
+        assert ours.node_count == theirs.node_count
+        assert ours.max_depth == theirs.max_depth
+        same = structure(ours) == structure(theirs)
+        large = theirs.n_node_samples > 4 * fewest + 4
+        assert same[large].all()
+        different, nodes = different + (~same).sum(), nodes + len(same)
+        close = np.isclose(
+            ours.value[large], theirs.value[large], rtol=1e-10, atol=1e-13 * abs(Y).max()
+        )
+        assert close.all()
+        np.testing.assert_allclose(
+            ours.impurity[large], theirs.impurity[large], atol=1e-9 * Y.var()
+        )
+    assert different <= 0.05 * nodes
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_tree_of_rows_that_do_not_vary_is_a_leaf(outputs):
+    for X, Y in (
+        (np.ones((9, 2)), np.arange(9.0)[:, None] * np.ones(outputs)),  # no column to split
+        (np.arange(18.0).reshape(9, 2), np.full((9, outputs), 0.5)),  # nothing to tell apart
+        (np.zeros((1, 2)), np.ones((1, outputs))),
+    ):
+        tree = grow_tree(X.astype(np.float32), Y, 1, 0)
+        assert tree.node_count == 1
+        np.testing.assert_allclose(tree.value[0, :, 0], Y.mean(axis=0))
+
+
+def test_trees_of_other_columns_are_refused():
+    X = np.random.default_rng(0).normal(size=(40, 4))
+    detector = ColumnForest(n_trees=4, random_state=0).fit(X)
+    detector.inputs_ = [seen[:1] for seen in detector.inputs_]
+    with pytest.raises(ValueError, match="other columns"):
+        detector.score_samples(X)
+    detector.inputs_ = [np.array([0, 9]) for _ in detector.inputs_]
+    with pytest.raises((ValueError, IndexError)):
+        detector.score_samples(X)

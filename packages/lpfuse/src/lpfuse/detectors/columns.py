@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree._tree import NODE_DTYPE, Tree
 
 from lpfuse._arrays.operations import Host, map_row_blocks
+from lpfuse._compiled import compiled
 from lpfuse._files import saved_as
 from lpfuse._quantiles import positions_among
 from lpfuse._validation.params import check_count
@@ -105,6 +107,8 @@ def _depth(tree: Nodes) -> int:
 
 # --------------------------------------------------------------------------------------------------
 # The detectors.
+
+_core: Any = compiled("lpfuse.detectors._trees")
 
 # Chosen by hand.
 FEW = 30  # largest number of distinct values with one bin each
@@ -351,6 +355,7 @@ class ColumnForest(HeldOutDetector):
         n, d = rows.shape
         self.trees_, self.inputs_, self.outputs_ = [], [], []
         total, draws = np.zeros(rows.shape), -(-int(self.n_trees) // 4)
+        single = rows.astype(np.float32, order="C")
         for _ in range(draws):
             columns, parts = rng.permutation(d), np.array_split(rng.permutation(n), 2)
             halves = np.split(columns, [max(1, d // 2)])
@@ -359,15 +364,18 @@ class ColumnForest(HeldOutDetector):
             ):
                 if not len(outputs):
                     continue
-                tree = DecisionTreeRegressor(
-                    splitter="random",
-                    min_samples_leaf=int(self.min_samples_leaf),
-                    random_state=rng.randint(2**31 - 1),
-                ).fit(_columns(rows[learn], seen), rows[np.ix_(learn, outputs)], check_input=False)
-                self.trees_.append(tree.tree_)
+                tree = grow_tree(
+                    _columns(rows[learn], seen),
+                    rows[np.ix_(learn, outputs)],
+                    int(self.min_samples_leaf),
+                    rng.randint(2**31 - 1),
+                )
+                self.trees_.append(tree)
                 self.inputs_.append(seen)
                 self.outputs_.append(outputs)
-                total[np.ix_(unseen, outputs)] += _predicted(tree.tree_, rows[unseen], seen)
+                held_out = np.zeros((len(unseen), d))
+                _add_predicted(tree, single[unseen], seen, outputs, held_out)
+                total[unseen] += held_out
         return total / draws
 
     def _standardised(self, X: Host) -> Host:
@@ -402,9 +410,10 @@ class ColumnForest(HeldOutDetector):
 
         def work(block: slice) -> Host:
             rows = self._standardised(X[block])
+            single = rows.astype(np.float32, order="C")
             total, count = np.zeros(rows.shape), np.zeros(rows.shape[1])
             for tree, seen, outputs in zip(self.trees_, self.inputs_, self.outputs_, strict=True):
-                total[:, outputs] += _predicted(tree, rows, seen)
+                _add_predicted(tree, single, seen, outputs, total)
                 count[outputs] += 1
             return self._negative_squared_errors(rows, total / count)
 
@@ -422,10 +431,58 @@ def _columns(rows: Host, seen: NDArray[np.int64]) -> NDArray[np.float32]:
     return taken.astype(np.float32, order="C")
 
 
-def _predicted(tree: Any, rows: Host, seen: NDArray[np.int64]) -> Host:
-    """Return a tree's predictions, of shape (n, columns)."""
+def grow_tree(rows: NDArray[np.float32], targets: Host, fewest: int, seed: int) -> Any:
+    """Grow a regression tree with random thresholds, as scikit-learn does.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, inputs)
+        What is split.
+    targets : ndarray of shape (n, outputs)
+        What is predicted.
+    fewest : int
+        Fewest rows in a leaf.
+    seed : int
+        Seed of the thresholds.
+
+    Returns
+    -------
+    sklearn.tree._tree.Tree
+        That of ``DecisionTreeRegressor(splitter="random")``, up to rounding.
+    """
+    if _core is None:
+        grown = DecisionTreeRegressor(
+            splitter="random", min_samples_leaf=fewest, random_state=seed
+        ).fit(rows, targets, check_input=False)
+        return grown.tree_
+    state = np.random.RandomState(seed).randint(2**31 - 1)  # scikit-learn's own, from the seed
+    (left, right, feature, samples), (threshold, impurity), values, depth = _core.grow_tree(
+        rows, targets, fewest, state
+    )
+    nodes = np.zeros(len(left), dtype=NODE_DTYPE)
+    nodes["left_child"], nodes["right_child"], nodes["feature"] = left, right, feature
+    nodes["threshold"], nodes["impurity"], nodes["n_node_samples"] = threshold, impurity, samples
+    nodes["weighted_n_node_samples"] = samples
+    inner = left >= 0
+    nodes["missing_go_to_left"][inner] = samples[left[inner]] > samples[right[inner]]
+    tree = Tree(rows.shape[1], np.ones(targets.shape[1], dtype=np.intp), targets.shape[1])
+    state = {"max_depth": depth, "node_count": len(nodes), "nodes": nodes}
+    tree.__setstate__(state | {"values": np.ascontiguousarray(values[:, :, None])})
+    return tree
+
+
+def _add_predicted(
+    tree: Any,
+    rows: NDArray[np.float32],
+    seen: NDArray[np.int64],
+    outputs: NDArray[np.int64],
+    total: Host,
+) -> None:
+    """Add a tree's predictions to the columns that it predicts; `rows` and `total` hold all."""
+    if _core is not None and len(seen):
+        _core.add_predictions(tree, rows, seen, outputs, total)
+        return
     columns = _columns(rows, seen)
     if columns.shape[1] != tree.n_features:  # not checked by the compiled tree
         raise ValueError("A tree was grown on other columns than it is given. Refit the detector.")
-    predicted: Host = tree.predict(columns).reshape(len(rows), -1)
-    return predicted
+    total[:, outputs] += tree.predict(columns).reshape(len(rows), -1)
