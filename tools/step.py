@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import date
 from importlib.util import find_spec
 
 from tools import packaging_steps, site_steps
@@ -78,7 +79,7 @@ def places(name: str, arguments: tuple[str, ...] = ()) -> tuple[str, ...]:
 @step
 def install() -> None:
     """All packages, editable, with all that tests, tools and the site need."""
-    names = ("lpfuse", "lpfuse-cli", "lpfuse-faces")
+    names = ("lpfuse", "lpfuse-cli", "lpfuse-onnx", "lpfuse-faces")
     # First without extras: pip then takes these for whatever extra another of them requires.
     editable = [f"{ROOT / 'packages' / name}{extra}" for extra in ("", "[test]") for name in names]
     listed = ["requirements-dev.txt", "research/requirements.txt", "docs/requirements.txt"]
@@ -100,9 +101,10 @@ def compiled() -> None:
 
 @step
 def lint() -> None:
-    """Style and formatting."""
+    """Style and formatting of code; spelling and simple grammar of texts."""
     python("ruff", "check", ".")
     python("ruff", "format", "--check", ".")
+    python("tools.prose")
 
 
 @step
@@ -236,6 +238,18 @@ def recipe(*channels: str) -> None:
 def oldest() -> None:
     """Tests with the oldest versions that pyproject.toml admits."""
     packaging_steps.oldest()
+
+
+@step
+def checksums() -> None:
+    """Digests of what lies in dist/ into build/SHA256SUMS, to be signed."""
+    packaging_steps.checksums(DIST, ROOT / "build" / "SHA256SUMS")
+
+
+@step
+def number(version: str) -> None:
+    """Write a version, such as 0.2.0, wherever one stands, and today's date into the changelog."""
+    packaging_steps.set_version(version, date.today().isoformat())
 
 
 @step

@@ -50,7 +50,7 @@ class Dice:
     def __init__(self, seed: int, device: str) -> None:
         self.device = device
         self._random = torch.Generator(device).manual_seed(seed)
-        self._host = torch.Generator().manual_seed(seed)
+        self.host = torch.Generator().manual_seed(seed)
 
     def uniform(self, *shape: int, low: float = 0.0, high: float = 1.0) -> Tensor:
         drawn = torch.rand(*shape, generator=self._random, device=self.device)
@@ -64,15 +64,15 @@ class Dice:
 
     def between(self, low: int, high: int) -> int:
         """An integer; `high` included."""
-        return int(torch.randint(low, high + 1, (), generator=self._host))
+        return int(torch.randint(low, high + 1, (), generator=self.host))
 
     def choose(self, weights: Mapping[str, float]) -> str:
         names = list(weights)
         chances = torch.tensor([weights[name] for name in names])
-        return names[int(torch.multinomial(chances, 1, generator=self._host))]
+        return names[int(torch.multinomial(chances, 1, generator=self.host))]
 
     def real(self) -> float:
-        return float(torch.rand((), generator=self._host))
+        return float(torch.rand((), generator=self.host))
 
     def order(self, *shape: int) -> Tensor:
         """Permutations along the last axis."""
@@ -97,7 +97,7 @@ def _activated(x: Tensor, which: Tensor) -> Tensor:
 class CausalModel:
     """Causes, and layers of units that follow from them; one model a table.
 
-    ``units(causes, noise)`` gives all units, those of the causes first, on the scale that `fit_scale`
+    ``units(causes)`` gives all units, those of the causes first, on the scale that its first call
     has set. `change(layer, x)` may replace the units of a layer, which the next ones follow.
     """
 
@@ -478,7 +478,12 @@ WORLDS: dict[str, World] = {
     "more classes": World({"class": 3.0, "other component": 1.0}, hows=_HOWS),
     "more classes, measured": World({"class": 3.0, "other component": 1.0}, hows=_HOWS, plain=0.2),
     "classes, some taxonomy": World(
-        {**{name: 0.15 for name in _TAXONOMY}, "class": 3.0, "other component": 1.0}, hows=_HOWS
+        {**dict.fromkeys(_TAXONOMY, 0.15), "class": 3.0, "other component": 1.0}, hows=_HOWS
+    ),
+    "classes, some taxonomy, measured": World(
+        {**dict.fromkeys(_TAXONOMY, 0.15), "class": 3.0, "other component": 1.0},
+        plain=0.2,
+        hows=_HOWS,
     ),
 }
 
@@ -505,7 +510,9 @@ def _part(dice: Dice, world: World, B: int, n: int, m: int, d: int) -> Batch:
     hidden_rows = anomalous[:, :hidden].gather(1, turn)
     context = torch.where(is_hidden[..., None], hidden_rows, normal[:, :n])
     rows = torch.cat([context, normal[:, n:], anomalous[:, hidden:]], 1)
-    is_anomaly = torch.cat([is_hidden, (torch.arange(2 * m, device=rows.device) >= m).repeat(B, 1)], 1)
+    is_anomaly = torch.cat(
+        [is_hidden, (torch.arange(2 * m, device=rows.device) >= m).repeat(B, 1)], 1
+    )
     return Batch(rows, is_anomaly, _known(dice, world, is_hidden))
 
 

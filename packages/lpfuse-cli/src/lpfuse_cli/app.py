@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 import typer
 
 from lpfuse_cli import commands
+from lpfuse_cli.assistants import mcp
 from lpfuse_cli.console import Json, PlainErrors, Quiet, is_quiet, root_options, show_json
 from lpfuse_cli.demo import demo
 from lpfuse_cli.watch_command import watch
@@ -58,10 +59,12 @@ EXAMPLES: dict[Callable[..., None], str] = {
     watch: "lpfuse watch pumps.lpfuse live.csv -o verdicts.csv --page status.html",
     commands.report: "lpfuse report pumps.lpfuse new.csv -o report.html",
     commands.card: "lpfuse card pumps.lpfuse -o card.md",
+    commands.audit: "lpfuse audit pumps.lpfuse",
     commands.ask: "lpfuse ask pumps.lpfuse new.csv -o questions.html",
     commands.teach: "lpfuse teach pumps.lpfuse answers.csv -o better.lpfuse",
     commands.recalibrate: "lpfuse recalibrate pumps.lpfuse june.csv -o june.lpfuse",
     demo: "lpfuse demo -o report.html",
+    mcp: "lpfuse mcp pumps/",
 }
 for _command, _example in EXAMPLES.items():
     app.command(epilog=f"Example: {_example}")(_command)

@@ -668,6 +668,58 @@ def card(
         console.say(f"Written to {out}.")
 
 
+# ------------------------------------------------------------------------------------------- audit
+
+UNPROVEN = (
+    "The proof is about the weights: no others fit the scores of the training rows better. It does "
+    "not say that an alarm is right, or that new rows are like those of the training."
+)
+
+
+def audit(
+    ctx: typer.Context,
+    model: options.Model,
+    trust: options.Trust = None,
+    key: options.Key = None,
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Check the proof of a model's weights, and say what is promised of its alarms.
+
+    The proof is recomputed by code that shares nothing with the solver. Ends with exit code 3 where
+    it does not hold.
+    """
+    check_there(None, model=model)
+    silent = as_json or console.is_quiet(ctx, quiet)
+    with console.remarks(silent) as remarks, console.phases(silent) as phases:
+        phases.begin(f"Loading {console.called(model)}")
+        # Late, for it takes seconds: the line above stands by then.
+        from lpfuse import verify
+        from lpfuse_cli.alarms import asked_rate
+        from lpfuse_cli.scoring import load_detector, model_errors
+
+        loaded = load_detector(model, trust or (), console.read_key(key), "An audit")
+        phases.begin("Checking the proof")
+        with model_errors(model, "audited"):
+            promise = threshold_words(
+                {"alarms": asked_rate(loaded), "threshold": float(loaded.offset_)}
+            )
+            proof = None if loaded.certificate_ is None else verify(loaded)
+    holds = None if proof is None else proof.holds
+    told = "The fusion came without a certificate: there is no proof to check."
+    sentence = told if proof is None else proof.sentence()
+    if as_json:
+        proven = {"holds": holds, "sentence": sentence}
+        words = {"promise": promise, "limits": UNPROVEN, "warnings": remarks}
+        console.show_json({"model": str(model), "proof": proven, **words})
+    elif silent:
+        typer.echo(sentence)
+    else:
+        console.say(f"{sentence}\n{UNPROVEN}\n{promise}")
+    if holds is False:
+        raise typer.Exit(options.PARTED)
+
+
 # --------------------------------------------------------------------------------------------- ask
 
 QUESTIONS = Path("questions.html")
