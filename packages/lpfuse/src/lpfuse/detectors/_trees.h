@@ -49,10 +49,10 @@ typedef struct {
     double *total, *left, *sizes;    /* (outputs,) */
 } Memory;
 
-/* Nodes in the order in which they are made. */
+/* Nodes in the order in which they are made; of leaves alone the value is computed. */
 typedef struct {
     int64_t *left, *right, *feature, *samples;
-    double *threshold, *impurity, *value;
+    double *threshold, *value;
 } Tree;
 
 typedef struct {
@@ -299,11 +299,10 @@ static ptrdiff_t grow(const Learners *rows, Memory *memory, ptrdiff_t fewest, ui
         ptrdiff_t node = nodes++;
         tree->feature[node] = feature;
         tree->threshold[node] = threshold;
-        tree->impurity[node] = now.impurity;
         tree->samples[node] = n;
         tree->left[node] = tree->right[node] = -1;
         for (ptrdiff_t k = 0; k < outputs; k++)
-            tree->value[node * outputs + k] = memory->total[k] / n;
+            tree->value[node * outputs + k] = inner ? 0.0 : memory->total[k] / n;
         if (now.parent >= 0)
             (now.is_left ? tree->left : tree->right)[now.parent] = node;
         *deepest = now.depth > *deepest ? now.depth : *deepest;

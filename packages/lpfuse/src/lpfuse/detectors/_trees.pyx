@@ -35,7 +35,6 @@ cdef extern from "_trees.h" nogil:
         int64_t *feature
         int64_t *samples
         double *threshold
-        double *impurity
         double *value
     ctypedef struct Waiting:
         pass
@@ -45,7 +44,7 @@ LANES = 8  # columns in single precision are padded to so many
 
 
 def grow_tree(rows, targets, Py_ssize_t fewest, uint32_t state):
-    """Nodes of a tree: left, right, feature, samples; threshold, impurity; values; its depth.
+    """Nodes of a tree: left, right, feature, samples; threshold; values of leaves; its depth.
 
     Parameters
     ----------
@@ -86,18 +85,19 @@ def grow_tree(rows, targets, Py_ssize_t fewest, uint32_t state):
     memory.thresholds, memory.gains = &gains[0, 0], &gains[1, 0]
     memory.total, memory.left, memory.sizes = &of_outputs[0, 0], &of_outputs[1, 0], &of_outputs[2, 0]
     cdef Py_ssize_t most = max(1, 2 * (n // max(1, fewest)) - 1)  # each leaf has the fewest rows
-    whole, numbers, predicted = np.empty((4, most), np.int64), np.empty((2, most)), np.empty((most, outputs))
+    whole, cuts, predicted = np.empty((4, most), np.int64), np.empty(most), np.empty((most, outputs))
     cdef int64_t[:, ::1] links = whole
-    cdef double[:, ::1] reals = numbers, leaves = predicted
+    cdef double[::1] thresholds = cuts
+    cdef double[:, ::1] leaves = predicted
     tree.left, tree.right, tree.feature, tree.samples = &links[0, 0], &links[1, 0], &links[2, 0], &links[3, 0]
-    tree.threshold, tree.impurity, tree.value = &reals[0, 0], &reals[1, 0], &leaves[0, 0]
+    tree.threshold, tree.value = &thresholds[0], &leaves[0, 0]
     cdef Waiting *stack = <Waiting *>malloc((n + 2) * sizeof(Waiting))
     if stack is NULL:
         raise MemoryError
     with nogil:
         nodes = grow(&learners, &memory, fewest, state, stack, &tree, &deepest)
     free(stack)
-    return whole[:, :nodes], numbers[:, :nodes], predicted[:nodes], deepest
+    return whole[:, :nodes], cuts[:nodes], predicted[:nodes], deepest
 
 
 def add_predictions(tree, rows, seen, columns, total):

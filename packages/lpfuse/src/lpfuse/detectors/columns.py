@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from itertools import product
 from typing import Any, NamedTuple
@@ -280,6 +281,10 @@ class ColumnForest(HeldOutDetector):
         Means and standard deviations of the columns.
     kept_, kept_scores_ : ndarray of shape (min(n, max_samples),)
         Positions of the rows in the fit, and their leave-one-out scores.
+    rows_ : ndarray of shape (min(n, max_samples), d)
+        These rows.
+    learnt_ : list of ndarray
+        For each tree, which of these rows it learnt from: the values of its leaves are their means.
     n_samples_ : int
         Number of training rows.
     held_out_scores_ : ndarray of shape (n,) or None
@@ -316,6 +321,8 @@ class ColumnForest(HeldOutDetector):
     scale_: Host
     kept_: NDArray[np.int64]
     kept_scores_: Host
+    rows_: Host
+    learnt_: list[NDArray[np.bool_]]
 
     def __init__(
         self,
@@ -344,7 +351,8 @@ class ColumnForest(HeldOutDetector):
         constant = is_constant(X.min(axis=0), X.max(axis=0))
         sizes = np.where(constant, np.abs(self.mean_), deviations)
         self.scale_ = np.where(sizes > 0, sizes, 1.0)
-        rows = self._standardised(X[self.kept_])
+        self.rows_ = X[self.kept_]
+        rows = self._standardised(self.rows_)
         predicted = self._grow(rows, rng)
         self.errors_ = np.sqrt(((rows - predicted) ** 2).mean(axis=0)) + LEAST_ERROR
         self.kept_scores_ = self._negative_squared_errors(rows, predicted)
@@ -353,30 +361,51 @@ class ColumnForest(HeldOutDetector):
     def _grow(self, rows: Host, rng: np.random.RandomState) -> Host:
         """Grow the trees; return the held-out predictions of the rows."""
         n, d = rows.shape
-        self.trees_, self.inputs_, self.outputs_ = [], [], []
+        self.trees_, self.inputs_, self.outputs_, self.learnt_ = [], [], [], []
         total, draws = np.zeros(rows.shape), -(-int(self.n_trees) // 4)
         single = rows.astype(np.float32, order="C")
         for _ in range(draws):
             columns, parts = rng.permutation(d), np.array_split(rng.permutation(n), 2)
-            halves = np.split(columns, [max(1, d // 2)])
-            for (learn, unseen), (outputs, seen) in product(
-                (parts, parts[::-1]), (halves, halves[::-1])
+            halves, first = np.split(columns, [max(1, d // 2)]), np.zeros(n, dtype=bool)
+            first[parts[0]] = True
+            for (unseen, learnt), (outputs, seen) in product(
+                ((parts[1], first), (parts[0], ~first)), (halves, halves[::-1])
             ):
                 if not len(outputs):
                     continue
                 tree = grow_tree(
-                    _columns(rows[learn], seen),
-                    rows[np.ix_(learn, outputs)],
-                    int(self.min_samples_leaf),
-                    rng.randint(2**31 - 1),
+                    rows[learnt], seen, outputs, int(self.min_samples_leaf), rng.randint(2**31 - 1)
                 )
                 self.trees_.append(tree)
                 self.inputs_.append(seen)
                 self.outputs_.append(outputs)
+                self.learnt_.append(learnt)
                 held_out = np.zeros((len(unseen), d))
                 _add_predicted(tree, single[unseen], seen, outputs, held_out)
                 total[unseen] += held_out
         return total / draws
+
+    def saved_state(self) -> tuple[dict[str, Any], int]:
+        """Return what files hold, trees without the values that rows determine, and their size."""
+        state, size = dict(vars(self)), 0
+        if "learnt_" in state:
+            state["trees_"] = [_without_values(tree) for tree in self.trees_]
+            size = sum(tree.value.nbytes for tree in self.trees_)
+        return state, size
+
+    @property
+    def restored_size(self) -> int:
+        """Bytes that `restored` computes."""
+        return sum(tree.value.nbytes for tree in self.trees_ if not tree.value.any())
+
+    def restored(self) -> ColumnForest:
+        """Compute the values of leaves of trees without them."""
+        if hasattr(self, "learnt_"):
+            rows, parts = self._standardised(self.rows_), (self.inputs_, self.outputs_)
+            for tree, learnt, *columns in zip(self.trees_, self.learnt_, *parts, strict=True):
+                if not tree.value.any():
+                    _set_leaves(tree, rows[learnt], *columns)
+        return self
 
     def _standardised(self, X: Host) -> Host:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -431,15 +460,17 @@ def _columns(rows: Host, seen: NDArray[np.int64]) -> NDArray[np.float32]:
     return taken.astype(np.float32, order="C")
 
 
-def grow_tree(rows: NDArray[np.float32], targets: Host, fewest: int, seed: int) -> Any:
+def grow_tree(
+    rows: Host, seen: NDArray[np.int64], outputs: NDArray[np.int64], fewest: int, seed: int
+) -> Any:
     """Grow a regression tree with random thresholds, as scikit-learn does.
 
     Parameters
     ----------
-    rows : ndarray of shape (n, inputs)
-        What is split.
-    targets : ndarray of shape (n, outputs)
-        What is predicted.
+    rows : ndarray of shape (n, d)
+        Rows to learn from.
+    seen, outputs : ndarrays of positions
+        Columns to split by, and to predict.
     fewest : int
         Fewest rows in a leaf.
     seed : int
@@ -448,27 +479,55 @@ def grow_tree(rows: NDArray[np.float32], targets: Host, fewest: int, seed: int) 
     Returns
     -------
     sklearn.tree._tree.Tree
-        That of ``DecisionTreeRegressor(splitter="random")``, up to rounding.
+        That of ``DecisionTreeRegressor(splitter="random")``, up to ties and rounding; the values of
+        leaves are sums in the order of the rows, those of other nodes are 0, as are impurities.
     """
+    inputs, targets = _columns(rows, seen), rows[:, outputs]
     if _core is None:
-        grown = DecisionTreeRegressor(
+        tree = DecisionTreeRegressor(
             splitter="random", min_samples_leaf=fewest, random_state=seed
-        ).fit(rows, targets, check_input=False)
-        return grown.tree_
+        ).fit(inputs, targets, check_input=False).tree_  # fmt: skip
+        tree.impurity[:] = 0.0
+        _set_leaves(tree, rows, seen, outputs)
+        return tree
     state = np.random.RandomState(seed).randint(2**31 - 1)  # scikit-learn's own, from the seed
-    (left, right, feature, samples), (threshold, impurity), values, depth = _core.grow_tree(
-        rows, targets, fewest, state
+    (left, right, feature, samples), threshold, values, depth = _core.grow_tree(
+        inputs, targets, fewest, state
     )
     nodes = np.zeros(len(left), dtype=NODE_DTYPE)
     nodes["left_child"], nodes["right_child"], nodes["feature"] = left, right, feature
-    nodes["threshold"], nodes["impurity"], nodes["n_node_samples"] = threshold, impurity, samples
+    nodes["threshold"], nodes["n_node_samples"] = threshold, samples
     nodes["weighted_n_node_samples"] = samples
-    inner = left >= 0
-    nodes["missing_go_to_left"][inner] = samples[left[inner]] > samples[right[inner]]
-    tree = Tree(rows.shape[1], np.ones(targets.shape[1], dtype=np.intp), targets.shape[1])
-    state = {"max_depth": depth, "node_count": len(nodes), "nodes": nodes}
-    tree.__setstate__(state | {"values": np.ascontiguousarray(values[:, :, None])})
+    nodes["missing_go_to_left"] = (left >= 0) & (samples[left] > samples[right])
+    tree = Tree(inputs.shape[1], np.ones(len(outputs), dtype=np.intp), len(outputs))
+    made = {"max_depth": depth, "node_count": len(nodes), "nodes": nodes}
+    tree.__setstate__(made | {"values": values[:, :, None]})
     return tree
+
+
+def _set_leaves(tree: Any, rows: Host, seen: NDArray[np.int64], outputs: NDArray[np.int64]) -> None:
+    """Set the values of leaves to the means of their rows, summed in the order of the rows."""
+    leaf = _leaves(tree, rows, seen)
+    counts = np.maximum(np.bincount(leaf, minlength=tree.node_count), 1)
+    for k, column in enumerate(outputs):
+        sums = np.bincount(leaf, weights=rows[:, column], minlength=tree.node_count)
+        tree.value[:, k, 0] = sums / counts
+
+
+def _without_values(tree: Any) -> Any:
+    """Return a copy of a tree whose values are zero."""
+    bare = copy(tree)
+    bare.value[:] = 0.0
+    return bare
+
+
+def _leaves(tree: Any, rows: Host, seen: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the leaf of each row."""
+    columns = _columns(rows, seen)
+    if columns.shape[1] != tree.n_features:  # not checked by the compiled tree
+        raise ValueError("A tree was grown on other columns than it is given. Refit the detector.")
+    leaves: NDArray[np.intp] = tree.apply(columns)
+    return leaves
 
 
 def _add_predicted(
@@ -481,8 +540,5 @@ def _add_predicted(
     """Add a tree's predictions to the columns that it predicts; `rows` and `total` hold all."""
     if _core is not None and len(seen):
         _core.add_predictions(tree, rows, seen, outputs, total)
-        return
-    columns = _columns(rows, seen)
-    if columns.shape[1] != tree.n_features:  # not checked by the compiled tree
-        raise ValueError("A tree was grown on other columns than it is given. Refit the detector.")
-    total[:, outputs] += tree.predict(columns).reshape(len(rows), -1)
+    else:
+        total[:, outputs] += tree.value[_leaves(tree, rows, seen), :, 0]
