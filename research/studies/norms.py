@@ -211,9 +211,11 @@ def development_sets() -> Iterator[tuple[str, str, Array, Array]]:
 
 
 def tables(half: str) -> Iterator[tuple[str, str, Array, Array]]:
-    """Tables of one half or both, which alternate."""
+    """Tables of one half or both, which alternate, in an order that no name decides."""
     halves = half_of(table_names())
-    of_half = [[n for n in halves if halves[n] == h] for h in ("choose", "confirm")]
+    of_half = [
+        [n for n in sorted(halves, key=table_key) if halves[n] == h] for h in ("choose", "confirm")
+    ]
     order = [n for pair in zip(*of_half, strict=False) for n in pair]
     order += [n for n in halves if n not in order]
     for name in order:
