@@ -91,6 +91,15 @@ def test_dask_and_paths_have_groups_too(labelled):
     assert {c.status for c in path.certificates} == {"optimal"}
 
 
+def test_blocks_whose_sample_has_no_normal_row_are_fitted():
+    """A sample by weight: normal rows without weight are not drawn."""
+    rng = np.random.default_rng(0)
+    y, weight = np.array([-1.0, -1.0, 1.0]), np.array([1.0, 0.5, 0.0])
+    blocks = (da.from_array(a, chunks=1) for a in (rng.normal(size=(3, 2)), y, weight))
+    fusion = LpFusion(groups=[0, 1]).fit(*blocks)
+    assert fusion.certificate_.status == "optimal"
+
+
 def test_a_fused_detector_takes_them(tmp_path):
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(size=(60, 2)), rng.normal(3.0, 1.0, (10, 2))])
