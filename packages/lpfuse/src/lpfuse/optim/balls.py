@@ -192,7 +192,7 @@ class LpBall:
 
         Every u ≥ v bounds the maximum: vᵀz ≤ uᵀz + (u − v)ᵀc ≤ ‖u‖_q + (u − v)ᵀc. Entries that
         would fall below −c_j are fixed there, and the others share the rest of the ball, until none
-        falls below: at most R times. At the optimum |u_j| = λ|z_j|^{p−1}, so u_j = −λ c_j^{p−1}
+        falls below: at most R times. At the optimum ``|u_j| = λ|z_j|^{p−1}``, so u_j = −λ c_j^{p−1}
         where z_j = −c_j, and u = v elsewhere.
 
         Examples
