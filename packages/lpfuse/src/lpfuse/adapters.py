@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from lpfuse._arrays.operations import Host, fill_masked
 from lpfuse._files import saved_as
 from lpfuse._format import quote
+from lpfuse._joined_rows import learn_reference, score_joined
 from lpfuse._validation.params import check_choice, check_labels
 from lpfuse._validation.tables import DirectionWarning
 
@@ -97,14 +98,23 @@ class PyODDetector(Adapter):
     Parameters
     ----------
     detector : pyod.models.base.BaseDetector
-        Any detector of PyOD. Those that require labels (XGBOD) learn from both classes. Detectors
-        whose scores depend on the batch (ECOD, COPOD, COF, SOD and others) raise an error in a
-        :class:`~lpfuse.FusedDetector`.
+        Any detector of PyOD. Those that require labels (XGBOD) learn from both classes.
 
     Attributes
     ----------
     detector_ : BaseDetector
         The fitted copy.
+    reference_ : dict of ndarray, or None
+        What is kept of the training rows for a detector that compares the rows of a batch.
+
+    Notes
+    -----
+    PyOD's ECOD, COPOD, COF, SOD, CD and ROD score a row by the other rows of its batch. Here each
+    row is scored alone: as the last row of a batch that consists of the training rows (for CD at
+    most 1,000 of them) and this row. ECOD and COPOD give what PyOD gives for a batch of one row.
+    LMDD, LOCI and SOS would have to be computed anew over all training rows for every row; they
+    score the batch, and raise an error in a :class:`~lpfuse.FusedDetector`. So does a detector of
+    the first six that was fitted elsewhere and frozen, since its training rows are not known.
 
     Examples
     --------
@@ -146,10 +156,16 @@ class PyODDetector(Adapter):
             self.detector_ = _fit_clone(self.detector, rows, is_anomaly)
         else:
             self.detector_ = _fit_clone(self.detector, rows)
+        is_frozen = isinstance(self.detector, FrozenEstimator)
+        self.reference_ = None if is_frozen else learn_reference(self.detector_, rows)
         return self
 
     def _scores(self, X: Any) -> Host:
-        scores = self.detector_.decision_function(_convert_rows(self.detector, X))
+        rows, reference = _convert_rows(self.detector, X), getattr(self, "reference_", None)
+        if reference is None:
+            scores = self.detector_.decision_function(rows)
+        else:
+            scores = score_joined(self.detector_, reference, rows)
         return -check_detector_scores(scores, len(X), self.detector)
 
 
