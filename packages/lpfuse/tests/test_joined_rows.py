@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from helpers.cases import cases
 from lpfuse import FusedDetector
@@ -59,6 +61,13 @@ def test_scores_are_those_of_pyod_on_the_joined_rows(table, name):
     known = np.isfinite(expected)
     assert known.any()
     assert_allclose(-adapter.score_samples(new)[known], expected[known], rtol=1e-9, atol=1e-12)
+
+
+def test_behind_a_pipeline_rows_are_those_that_it_gives():
+    scaled = StandardScaler().fit(X)
+    alone = PyODDetector(COF(n_neighbors=8)).fit(scaled.transform(X))
+    piped = PyODDetector(make_pipeline(StandardScaler(), COF(n_neighbors=8))).fit(X)
+    assert_allclose(piped.score_samples(NEW), alone.score_samples(scaled.transform(NEW)))
 
 
 def by_shared_neighbours(X, x, k=20, size=10, alpha=0.8):

@@ -10,39 +10,39 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable
-from functools import wraps
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 
-Method = TypeVar("Method", bound=Callable[..., Any])
 LOGGER = logging.getLogger(__name__)
 EXAMPLE_ROWS = 5
 
 
-def logged_once(fit: Method) -> Method:
-    """Let MLflow log a fit as one run of the whole estimator, where its logging is switched on.
+def fit_logged_once(fit: Callable[[], Any], estimator: Any, X: Any) -> Any:
+    """Fit the estimator and log one run; MLflow's logging of all libraries is suspended meanwhile.
 
-    Automatic logging of all libraries is suspended during the fit. MLflow is never imported here.
+    Parameters
+    ----------
+    fit : callable
+        Fits the estimator.
+    estimator : estimator
+        What is logged.
+    X : array-like or data frame
+        Its rows.
     """
-
-    @wraps(fit)
-    def wrapper(self: Any, X: Any, *args: Any, **named: Any) -> Any:
-        logs = sys.modules.get("mlflow.utils.autologging_utils")
-        if logs is None or logs._AUTOLOGGING_GLOBALLY_DISABLED:  # the fit around it is logged
-            return fit(self, X, *args, **named)
-        with logs.disable_autologging():
-            fitted = fit(self, X, *args, **named)
-            if _is_wanted(logs):
-                try:
-                    _log_run(logs, self, X)
-                except Exception as error:  # as in MLflow, what cannot be logged stops no fit
-                    LOGGER.warning("MLflow did not log the fit: %s", error)
-        return fitted
-
-    return cast(Method, wrapper)
+    logs = sys.modules["mlflow.utils.autologging_utils"]
+    if logs._AUTOLOGGING_GLOBALLY_DISABLED:  # the fit around it is logged
+        return fit()
+    with logs.disable_autologging():
+        fitted = fit()
+        if _is_wanted(logs):
+            try:
+                _log_run(logs, estimator, X)
+            except Exception as error:  # as in MLflow, what cannot be logged stops no fit
+                LOGGER.warning("MLflow did not log the fit: %s", error)
+    return fitted
 
 
 def _is_wanted(logs: Any) -> bool:

@@ -22,10 +22,9 @@ Reference = dict[str, Host]
 MOST_ROWS = 1_000
 
 
-def learn_reference(detector: Any, X: Any) -> Reference | None:
+def learn_reference(detector: Any, rows: Host) -> Reference | None:
     """Return what is kept of the training rows; None for a detector that is not listed here."""
     name = _name(detector)
-    rows = np.asarray(X)
     if name in ("ecod.ECOD", "copod.COPOD"):
         return {"marginals": np.sort(rows, axis=0)}
     if name in ("cof.COF", "sod.SOD"):
@@ -37,7 +36,7 @@ def learn_reference(detector: Any, X: Any) -> Reference | None:
     return {"rows": rows} if name == "rod.ROD" else None
 
 
-def score_joined(detector: Any, reference: Reference, X: Host) -> Host:
+def score_joined(detector: Any, X: Host, reference: Reference) -> Host:
     """Score each row as the last one of a batch that holds the training rows and this row."""
     return SCORERS[_name(detector)](detector, X, **reference)
 

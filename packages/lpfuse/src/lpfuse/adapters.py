@@ -157,7 +157,7 @@ class PyODDetector(Adapter):
         else:
             self.detector_ = _fit_clone(self.detector, rows)
         is_frozen = isinstance(self.detector, FrozenEstimator)
-        self.reference_ = None if is_frozen else learn_reference(self.detector_, rows)
+        self.reference_ = None if is_frozen else learn_reference(*self._final(rows))
         return self
 
     def _scores(self, X: Any) -> Host:
@@ -165,8 +165,14 @@ class PyODDetector(Adapter):
         if reference is None:
             scores = self.detector_.decision_function(rows)
         else:
-            scores = score_joined(self.detector_, reference, rows)
+            scores = score_joined(*self._final(rows), reference)
         return -check_detector_scores(scores, len(X), self.detector)
+
+    def _final(self, rows: Any) -> tuple[Any, Host]:
+        """Return PyOD's detector, and the rows as the pipeline before it, if any, gives them."""
+        if isinstance(self.detector_, Pipeline):
+            return self.detector_[-1], np.asarray(self.detector_[:-1].transform(rows))
+        return self.detector_, np.asarray(rows)
 
 
 @saved_as("ClassifierExpert")

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lpfuse._arrays.operations import Host
-from lpfuse._autolog import logged_once
+from lpfuse._base import logged_once
 from lpfuse._files import ANY, saved_as
 from lpfuse._validation.params import check_choice, check_share, wrong_shape_message
 from lpfuse._validation.tables import DirectionWarning, check_table, record_columns

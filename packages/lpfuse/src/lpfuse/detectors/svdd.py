@@ -24,8 +24,7 @@ from sklearn.svm import OneClassSVM
 from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import meta_of
 from lpfuse._arrays.operations import Array, Host
-from lpfuse._autolog import logged_once
-from lpfuse._base import lower_by_rounding
+from lpfuse._base import logged_once, lower_by_rounding
 from lpfuse._files import saved_as
 from lpfuse._validation.params import check_number
 from lpfuse._validation.tables import record_columns

@@ -20,8 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host, is_blocked
-from lpfuse._autolog import logged_once
-from lpfuse._base import auc_of_decisions, lazily, signs
+from lpfuse._base import auc_of_decisions, lazily, logged_once, signs
 from lpfuse._command_package import write_card
 from lpfuse._files import ANY, saved_as
 from lpfuse._validation import params
