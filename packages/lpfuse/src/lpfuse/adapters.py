@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, Self, TypeVar
 
@@ -25,9 +26,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lpfuse._arrays.operations import Host, fill_masked
+from lpfuse._command_package import import_package
 from lpfuse._files import saved_as
 from lpfuse._format import quote
-from lpfuse._joined_rows import learn_reference, score_joined
 from lpfuse._validation.params import check_choice, check_labels
 from lpfuse._validation.tables import DirectionWarning
 
@@ -45,6 +46,8 @@ T = TypeVar("T")
 DIRECTIONS = ("normal", "anomaly")
 # Methods that `ScoreFunction` may call. The list is fixed because files name a method.
 METHODS = ("decision_function", "score_samples", "predict", "score")
+# Detectors of PyOD that score a row by its batch; each row is joined to the training rows.
+JOINED = ("CD", "COF", "COPOD", "ECOD", "ROD", "SOD")
 MIN_PROBABILITY = 1e-3  # probabilities of classifiers are clipped to [this, 1 − this]
 
 
@@ -156,8 +159,11 @@ class PyODDetector(Adapter):
             self.detector_ = _fit_clone(self.detector, rows, is_anomaly)
         else:
             self.detector_ = _fit_clone(self.detector, rows)
-        is_frozen = isinstance(self.detector, FrozenEstimator)
-        self.reference_ = None if is_frozen else learn_reference(*self._final(rows))
+        *_, last = self.detector if isinstance(self.detector, Pipeline) else [self.detector]
+        is_joined = type(last).__name__ in JOINED and _is_pyod_detector(last)
+        self.reference_ = None
+        if is_joined:
+            self.reference_ = _joined_rows().learn_reference(*self._final(rows))
         return self
 
     def _scores(self, X: Any) -> Host:
@@ -165,7 +171,7 @@ class PyODDetector(Adapter):
         if reference is None:
             scores = self.detector_.decision_function(rows)
         else:
-            scores = score_joined(*self._final(rows), reference)
+            scores = _joined_rows().score_joined(*self._final(rows), reference)
         return -check_detector_scores(scores, len(X), self.detector)
 
     def _final(self, rows: Any) -> tuple[Any, Host]:
@@ -173,6 +179,13 @@ class PyODDetector(Adapter):
         if isinstance(self.detector_, Pipeline):
             return self.detector_[-1], np.asarray(self.detector_[:-1].transform(rows))
         return self.detector_, np.asarray(rows)
+
+
+def _joined_rows() -> Any:
+    import_package(
+        "lpfuse_clients", f"PyOD's {', '.join(JOINED)} need lpfuse-clients.", extra="pyod"
+    )
+    return import_module("lpfuse_clients.joined_rows")
 
 
 @saved_as("ClassifierExpert")

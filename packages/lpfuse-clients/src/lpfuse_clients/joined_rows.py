@@ -22,18 +22,18 @@ Reference = dict[str, Host]
 MOST_ROWS = 1_000
 
 
-def learn_reference(detector: Any, rows: Host) -> Reference | None:
-    """Return what is kept of the training rows; None for a detector that is not listed here."""
+def learn_reference(detector: Any, rows: Host) -> Reference:
+    """Return what is kept of the training rows."""
     name = _name(detector)
-    if name in ("ecod.ECOD", "copod.COPOD"):
+    if name in ("ECOD", "COPOD"):
         return {"marginals": np.sort(rows, axis=0)}
-    if name in ("cof.COF", "sod.SOD"):
+    if name in ("COF", "SOD"):
         distances, neighbours = _neighbours(detector).fit(rows).kneighbors()
         return {"rows": rows, "neighbours": neighbours, "reach": distances[:, -1]}
-    if name == "cd.CD":
+    if name == "CD":
         some = np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(np.intp)
         return {"rows": rows[some]}
-    return {"rows": rows} if name == "rod.ROD" else None
+    return {"rows": rows}
 
 
 def score_joined(detector: Any, X: Host, reference: Reference) -> Host:
@@ -42,7 +42,7 @@ def score_joined(detector: Any, X: Host, reference: Reference) -> Host:
 
 
 def _name(detector: Any) -> str:
-    return f"{type(detector).__module__}.{type(detector).__name__}".removeprefix("pyod.models.")
+    return type(detector).__name__
 
 
 def _neighbours(detector: Any) -> NearestNeighbors:
@@ -69,7 +69,7 @@ def _tails(detector: Any, X: Host, marginals: Host) -> Host:
     left, right = -np.log((1 + below) / (n + 1)), -np.log((1 + above) / (n + 1))
     skew = _skewness_signs(marginals, X)
     skewed = np.where(skew > 0, right, np.where(skew < 0, left, left + right))
-    is_ecod = _name(detector) == "ecod.ECOD"
+    is_ecod = _name(detector) == "ECOD"
     plain = np.maximum(left, right) if is_ecod else (left + right) / 2
     return np.maximum(skewed, plain).sum(axis=1)
 
@@ -143,10 +143,10 @@ def _deviations(both: Host, n: int, *state: Any) -> Host:
 
 
 SCORERS: dict[str, Callable[..., Host]] = {
-    "ecod.ECOD": _tails,
-    "copod.COPOD": _tails,
-    "cof.COF": _cof,
-    "sod.SOD": _sod,
-    "cd.CD": _cook,
-    "rod.ROD": _rod,
+    "ECOD": _tails,
+    "COPOD": _tails,
+    "COF": _cof,
+    "SOD": _sod,
+    "CD": _cook,
+    "ROD": _rod,
 }
