@@ -4,7 +4,6 @@ import importlib.util
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections import Counter
 from decimal import Decimal
@@ -150,24 +149,27 @@ def test_weights_over_all_rows_are_those_of_the_passes_of_dask(table, fused, lab
     fusion.certificate_ = fusion.certificate_.__class__(
         **{**vars(fusion.certificate_), "alpha": fusion.certificate_.alpha.compute()}
     )
+    S = pd.DataFrame(S, columns=fused.detector_names_)
     assert verify(fusion, S, y).holds
     assert not verify(fusion, S[:-1], None if y is None else y[:-1]).holds
     np.testing.assert_array_equal(fusion.score_samples(spread).compute(), fusion.score_samples(S))
 
 
-def workers():
-    """Processes of Java that run tasks, which this test started."""
-    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True).stdout
-    lines = [line.split(None, 2) for line in listed.splitlines()[1:]]
-    parents = {int(pid): int(parent) for pid, parent, _ in lines}
+def executor():
+    """The process of Java, two above the Python that runs a task."""
+    with open(f"/proc/{os.getppid()}/stat") as stat:
+        return int(stat.read().rpartition(")")[2].split()[1])
 
-    def is_ours(pid):
-        while pid and pid != os.getpid():
-            pid = parents.get(pid, 0)
-        return bool(pid)
 
-    found = [int(pid) for pid, _, args in lines if "CoarseGrainedExecutorBackend" in args]
-    return [pid for pid in found if is_ours(pid)]
+def executors(spark):
+    """Those that are running."""
+
+    def tell(batches):
+        for _ in batches:
+            yield pa.record_batch({"pid": [executor()]})
+
+    found = spark.range(80, numPartitions=8).mapInArrow(tell, "pid long").collect()
+    return {row.pid for row in found}
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="processes cannot be killed so here")
@@ -179,19 +181,16 @@ def test_a_worker_that_is_killed_changes_nothing(spark, table, fused, tmp_path):
         """Kill the worker of one task, in the middle of it."""
         for k, batch in enumerate(batches):
             if k == 1 and not killed.exists():
-                killed.touch()
-                with open(f"/proc/{os.getppid()}/stat") as stat:
-                    executor = int(stat.read().rpartition(")")[2].split()[1])
-                os.kill(executor, signal.SIGKILL)
+                killed.write_text(str(executor()))
+                os.kill(executor(), signal.SIGKILL)
             yield pa.RecordBatch.from_arrays(batch.columns, names=names)
 
-    before = set(workers())
+    before = executors(spark)
     assert len(before) == 2
     names = table.columns
     deadly = table.toDF(*(f"c{j}" for j in range(len(names)))).mapInArrow(kill_once, table.schema)
     found = score(fused, deadly).toArrow()
-    assert killed.exists()
-    assert len(before & set(workers())) == 1  # one of the two was killed
+    assert int(killed.read_text()) in before - executors(spark)
     assert found.equals(expected)
     assert Counter(found["decision"].to_pylist())[-1] > 100
 
@@ -208,7 +207,7 @@ def test_draws_are_repeatable_and_of_all_partitions(table):
 
 
 def test_what_cannot_be_used_is_told_at_once(table, fused):
-    with pytest.raises(ValueError, match="lacks columns of the training: 'bar'"):
+    with pytest.raises(ValueError, match="The training names 'bar', which the DataFrame does not"):
         score(fused, table.drop("bar"))
     with pytest.raises(ValueError, match="keep names 'nothing'"):
         score(fused, table, keep=["nothing"])

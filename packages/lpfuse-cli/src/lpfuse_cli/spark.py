@@ -104,6 +104,7 @@ def score(
         scored = score(fused, frame, keep=["serial"])
         scored.where("decision = -1").write.parquet("alarms")
     """
+    _check_usable(fused)
     names = fused.detector_names_ if fused.combination_.is_additive else ()
     return _mapped(_verdicts, fused, frame, keep, score_columns(names), trusted)
 
@@ -124,6 +125,7 @@ def detector_scores(
         The columns of `keep`, then one for each detector: what
         ``fused.scaler_.transform(fused.detector_scores(X))`` gives in memory.
     """
+    _check_usable(fused)
     return _mapped(_scaled, fused, frame, keep, fused.detector_names_, trusted)
 
 
@@ -137,7 +139,8 @@ def _mapped(
 ) -> DataFrame:
     from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
 
-    names, kept = _needed(fused, frame), list(keep)
+    names, kept = list(fused.feature_names_in_), list(keep)
+    _check_columns("The training", names, frame)
     _check_columns("keep", kept, frame)
     if clash := [name for name in kept if name in found]:
         raise ValueError(f"keep names {quoted(clash)}, which the scores have, too. Rename them.")
@@ -156,8 +159,8 @@ def _check_columns(argument: str, names: Sequence[str], frame: DataFrame) -> Non
         raise ValueError(f"{argument} names {quoted(missing)}, which the DataFrame does not have.")
 
 
-def _needed(fused: Any, frame: DataFrame) -> list[str]:
-    """Return the columns that a detector uses; refuse one that cannot be used row by row."""
+def _check_usable(fused: Any) -> None:
+    """Refuse what is no fitted detector of named columns that judges rows one by one."""
     if not callable(getattr(fused, "verdicts", None)) or not hasattr(fused, "result_"):
         raise TypeError(f"fused must be a fitted FusedDetector, got {type(fused).__name__}.")
     if fused.windows_ is not None:
@@ -170,10 +173,6 @@ def _needed(fused: Any, frame: DataFrame) -> list[str]:
             "This detector was fitted to an array and knows no names of columns. Fit it to a data "
             "frame: fused.fit(draw(frame))."
         )
-    names = list(fused.feature_names_in_)
-    if missing := [name for name in names if name not in frame.columns]:
-        raise ValueError(f"The DataFrame lacks columns of the training: {quoted(missing)}.")
-    return names
 
 
 # ------------------------------------------------------------------------------------ all the rows
