@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 STEP := $(BIN)/python -m tools.step
 # First without extras: pip then takes the packages of the clone for whatever extra another of them requires.
-EDITABLE := --editable packages/lpfuse --editable packages/lpfuse-cli
+EDITABLE := --editable packages/lpfuse --editable packages/lpfuse-cli --editable packages/lpfuse-onnx
 # research/ is never installed: it is found from the root of the clone, with the oracles of the tests.
 RESEARCH := PYTHONPATH=.:packages/lpfuse/tests
 
@@ -25,7 +25,7 @@ CLI := $(VENV)/cli.stamp
 DEV := $(VENV)/dev.stamp
 LAB := $(VENV)/research.stamp
 BUILT := $(VENV)/compiled.stamp
-PROJECTS := $(patsubst %,packages/%/pyproject.toml,lpfuse lpfuse-cli lpfuse-faces)
+PROJECTS := $(patsubst %,packages/%/pyproject.toml,lpfuse lpfuse-cli lpfuse-onnx lpfuse-faces)
 # What is compiled, into libraries beside the sources.
 SOURCES := $(shell find packages/lpfuse/src -name '*.pyx' -o -name '*.pxd' -o -name '*.h') packages/lpfuse/hatch_build.py
 
@@ -66,7 +66,7 @@ test-oldest: $(DEV) ## tests with the oldest versions that pyproject.toml admits
 coverage: $(DEV) ## branch coverage of lpfuse by its quick tests
 	$(STEP) coverage $(PYTEST_ARGS)
 
-lint: $(DEV) ## style, formatting, ends of files
+lint: $(DEV) ## style, formatting, spelling, ends of files
 	$(STEP) lint
 	$(STEP) files
 	$(STEP) oldest-file
@@ -158,7 +158,7 @@ $(BUILT): $(SOURCES) | $(CORE)
 	@touch $@
 
 $(CLI): $(CORE) packages/lpfuse-cli/pyproject.toml | $(BUILT)
-	$(PIP) $(EDITABLE)
+	$(PIP) --editable packages/lpfuse --editable packages/lpfuse-cli
 	@touch $@
 
 $(DEV): $(CORE) $(PROJECTS) requirements-dev.txt research/requirements.txt docs/requirements.txt | $(BUILT)

@@ -118,3 +118,30 @@ def test_prompts_are_where_doctest_finds_them():
         if re.search(r"^ *>>> ", path.read_text(encoding="utf-8"), re.M):
             assert name.startswith(looked_at), name
             assert not name.startswith("docs/site/"), name
+
+
+def overtaken_by(status):
+    """Numbers of the decisions that a status says have changed this one."""
+    parts = [part for part in status.split(";") if re.search(r"(amended|replaced) by", part)]
+    return {number for part in parts for number in re.findall(r"\[(\d{4})\]\(", part)}
+
+
+def test_the_index_of_decisions_says_what_their_files_say():
+    folder = ROOT / "docs" / "adr"
+    rows = re.findall(
+        r"^\| \[(\d{4})\]\((.+?)\) \| (.+?) \| (.+?) \| (.+?) \|$",
+        (folder / "README.md").read_text(),
+        re.M,
+    )
+    files = sorted(path.name for path in folder.glob("0*.md"))
+    assert [name for _, name, *_ in rows] == files
+    for _, name, _, _, status in rows:
+        told = re.search(r"^\*\*Status:\*\* (.+)$", (folder / name).read_text(), re.M)
+        assert told, f"{name} has no line '**Status:** …'"
+        assert overtaken_by(status) == overtaken_by(told[1]), name
+
+
+def test_overtaken_decisions_are_found():
+    status = "accepted; adds to [0001](a.md); scores amended by [0002](b.md), [0003](c.md)"
+    assert overtaken_by(status) == {"0002", "0003"}
+    assert not overtaken_by("in force")

@@ -64,7 +64,9 @@ def test_a_release_of_another_number_is_refused():
 
 
 def test_all_packages_have_one_number():
-    library, command, faces = projects()
-    assert library["version"] == command["version"] == faces["version"]
+    library, command, onnx, faces = projects()
+    assert library["version"] == command["version"] == onnx["version"] == faces["version"]
     assert f"lpfuse[persist]=={library['version']}" in faces["dependencies"]
+    assert f"lpfuse=={library['version']}" in onnx["dependencies"]
+    assert library["optional-dependencies"]["onnx"] == [f"lpfuse-onnx=={library['version']}"]
     assert library["optional-dependencies"]["cli"] == [f"lpfuse-cli=={library['version']}"]

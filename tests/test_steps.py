@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tools import mutate, step
+from tools import mutate, prose, step
 from tools.budget import Budget, budget
 from tools.environments import ROOT, run
 from tools.files import complaints
@@ -131,3 +131,35 @@ def test_the_budget_is_that_of_the_maintainers(tmp_path):
 @pytest.mark.parametrize("name", step.WHERE)
 def test_a_step_looks_for_tests_where_there_are_some(name):
     assert all((ROOT / path).exists() for path in step.WHERE[name])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "It is is here.",
+        "It is an detector.",
+        "It is a anomaly, and an score.",
+        "It could of been.",
+        "This allows to fit.",
+        "A knowledges base.",
+        "It is a criteria.",
+    ],
+)
+def test_grammar_that_is_found(wrong):
+    assert next(line for line, _ in prose.complaints(f"# Title\n\n{wrong}\n")) == 3
+
+
+def test_grammar_is_that_of_prose_and_not_of_code():
+    text = "```\nan detector\n```\n\n`an score` of a unit, an hour, an SVM, a data frame, a one.\n"
+    assert not list(prose.complaints(text + "\n| an | an |\n"))
+    assert prose.prose(text).count("\n") == text.count("\n")
+
+
+def test_a_misspelt_word_is_found(tmp_path, capfd):
+    pytest.importorskip("codespell_lib")
+    page = tmp_path / "page.md"
+    page.write_text("A weig" + "th.\n")
+    assert prose.main([str(page)]) == 1
+    assert "==> weight" in capfd.readouterr().out
+    page.write_text("A weight.\n")
+    assert prose.main([str(page)]) == 0

@@ -17,7 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PROJECTS = [
-    ROOT / "packages" / name / "pyproject.toml" for name in ("lpfuse", "lpfuse-cli", "lpfuse-faces")
+    ROOT / "packages" / name / "pyproject.toml"
+    for name in ("lpfuse", "lpfuse-cli", "lpfuse-onnx", "lpfuse-faces")
 ]
 FILE = Path(__file__).with_name("oldest.txt")
 HEAD = "# The lower bounds of all pyproject.toml. Made by `python -m tools.oldest`; do not edit.\n"

@@ -78,7 +78,7 @@ def places(name: str, arguments: tuple[str, ...] = ()) -> tuple[str, ...]:
 @step
 def install() -> None:
     """All packages, editable, with all that tests, tools and the site need."""
-    names = ("lpfuse", "lpfuse-cli", "lpfuse-faces")
+    names = ("lpfuse", "lpfuse-cli", "lpfuse-onnx", "lpfuse-faces")
     # First without extras: pip then takes these for whatever extra another of them requires.
     editable = [f"{ROOT / 'packages' / name}{extra}" for extra in ("", "[test]") for name in names]
     listed = ["requirements-dev.txt", "research/requirements.txt", "docs/requirements.txt"]
@@ -100,9 +100,10 @@ def compiled() -> None:
 
 @step
 def lint() -> None:
-    """Style and formatting."""
+    """Style and formatting of code; spelling and simple grammar of texts."""
     python("ruff", "check", ".")
     python("ruff", "format", "--check", ".")
+    python("tools.prose")
 
 
 @step

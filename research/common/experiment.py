@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from lpfuse._validation.params import key
@@ -19,6 +20,8 @@ from research.common.protocol import PAPER, QUICK, Protocol
 from research.common.splits import Split, split
 from research.common.store import Cell, Row, protocol_hash, read_rows
 
+Variant = tuple[str, Callable[[Dataset], Dataset]]
+
 
 def measure_splits(
     name: str,
@@ -28,6 +31,7 @@ def measure_splits(
     sets: Sequence[str] = tuple(UCI),
     protocol: Protocol | None = None,
     quick_splits: int = 2,
+    variants: Mapping[str, Variant] = MappingProxyType({}),
     **description: Any,
 ) -> list[Row]:
     """Rows of every split of every data set; what is stored is not measured again.
@@ -46,6 +50,8 @@ def measure_splits(
         By default the paper's, or its quick version.
     quick_splits : int
         Splits of a quick run.
+    variants : mapping
+        Name → a set and what is changed in it; `sets` may name them.
     **description
         What the rows depend on besides the protocol.
 
@@ -75,7 +81,7 @@ def measure_splits(
                 "Leave --show out to measure them."
             )
         return rows
-    load = partial(_load, sources, options.data, options.label, options.normal)
+    load = partial(_load, sources, options.data, options.label, options.normal, variants)
     for source in sources:  # what cannot be used is told before hours of work
         _check_sizes(load(source), protocol)
     # Seed by seed, so that a run that is interrupted has something of every set.
@@ -103,12 +109,18 @@ def _digest(path: Path) -> str:
 
 
 def _load(
-    sources: Mapping[str, str], data: Path | None, label: str | None, normal: str | None, name: str
+    sources: Mapping[str, str],
+    data: Path | None,
+    label: str | None,
+    normal: str | None,
+    variants: Mapping[str, Variant],
+    name: str,
 ) -> Dataset:
     named: dict[str, Any] = {"label": label, "normal": normal}
     given = {option: value for option, value in named.items() if value is not None}
-    found = load_dataset(sources[name], data_home=data, **given)  # nosec B615 # ours, of a folder
-    return replace(found, name=name)
+    source, change = variants.get(sources[name], (sources[name], lambda data: data))
+    found = load_dataset(source, data_home=data, **given)  # nosec B615 # ours, of a folder
+    return replace(change(found), name=name)
 
 
 def _check_sizes(data: Dataset, protocol: Protocol) -> None:

@@ -22,6 +22,8 @@ THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS",
 )  # fmt: skip
 
+COMMIT_VARIABLE = "LPFUSE_COMMIT"  # names the commit of a copy without git
+
 # What figures depend on; results are left out, because a run changes them itself.
 MEASURED = ("packages", "research", ":(exclude)research/results")
 
@@ -63,8 +65,7 @@ def environment(threads: int, packages: Sequence[str], **more: Any) -> dict[str,
         "python": platform.python_version(),
         "blas": sorted({f"{lib['internal_api']} {lib['version']}" for lib in threadpool_info()}),
         "versions": {package: _version(package) for package in packages},
-        "commit": _git("rev-parse", "--short", "HEAD") or "none",
-        "uncommitted_changes": bool(_git("status", "--porcelain", "--", *MEASURED)),
+        **measured_commit(),
         **more,
     }
     return identified(record)
@@ -97,6 +98,18 @@ def cpu_name() -> str:
 def slug(name: str) -> str:
     """A device's name as part of a file name."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def measured_commit() -> dict[str, Any]:
+    """The commit that figures are measured at, and whether what they depend on was changed since.
+
+    Results are left out of the latter, because a run changes them itself.
+    """
+    named = os.environ.get(COMMIT_VARIABLE)
+    return {
+        "commit": named or _git("rev-parse", "--short", "HEAD") or "none",
+        "uncommitted_changes": not named and bool(_git("status", "--porcelain", "--", *MEASURED)),
+    }
 
 
 def commit_of(folder: Path) -> str:

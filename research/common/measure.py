@@ -12,7 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lpfuse._files import as_json, versions
+from lpfuse import _files
+from lpfuse._files import as_json
+from research.common.machine import measured_commit
 from research.common.store import (
     Cell,
     CellFile,
@@ -27,6 +29,11 @@ from research.common.store import (
 __all__ = ["Cell", "Progress", "Row", "finished", "measure", "versions"]
 
 Progress = Callable[[int, int], None]
+
+
+def versions() -> dict[str, Any]:
+    """What figures depend on: versions of the libraries, and the commit."""
+    return {**_files.versions(), **measured_commit()}
 
 
 def measure(

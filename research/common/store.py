@@ -89,7 +89,7 @@ class Origin(NamedTuple):
     """Where rows come from; without a protocol, the file's opening line says it for all rows."""
 
     protocol: dict[str, Any] | None = None
-    versions: dict[str, str] | None = None
+    versions: dict[str, Any] | None = None
 
     @property
     def hashes(self) -> dict[str, str]:

@@ -23,8 +23,10 @@ SUBSPACES = 8
 CLIP = 10.0  # of z-scores
 RIDGE = 0.1  # of the covariance of the quantiles
 SMALLEST = 1e-2  # distance, before its logarithm
-CELL, COLUMN = 5, 4  # features of a cell, and of a column
-N_PROFILES = 3 * (len(NEIGHBOURS) + 1) + 2
+WINDOWS = (0.02, 0.1)  # shares of the context that the density of a cell is read from
+CELL, COLUMN = 8, 5  # features of a cell, and of a column
+LOCAL = 4  # index in NEIGHBOURS of the distance that is compared with the neighbours' own
+N_PROFILES = 3 * (len(NEIGHBOURS) + 2) + 2 + 5
 N_ROW = 2 * N_PROFILES + 4  # features of a row besides its cells
 
 
@@ -44,8 +46,9 @@ class Tokens(NamedTuple):
     profile: Tensor
 
 
-def _normal_quantiles(rows: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """Normal quantiles of mid-ranks among the context, and the share of context rows that tie."""
+def _normal_quantiles(rows: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Normal quantiles of mid-ranks among the context, the share of context rows that tie, and the
+    log width, over its share, of the window of context cells around each cell."""
     columns = rows.transpose(1, 2).contiguous()
     known = columns[..., :n].sort(-1).values
     low = torch.searchsorted(known, columns)
@@ -54,7 +57,19 @@ def _normal_quantiles(rows: Tensor, n: int) -> tuple[Tensor, Tensor]:
     ties = (high - low).to(rows.dtype)
     ties[..., :n] -= 1  # itself
     quantile = math.sqrt(2) * torch.erfinv(2 * rank - 1)
-    return quantile.transpose(1, 2), (ties.clamp(min=0) / n).transpose(1, 2)
+    spacings = []
+    for share in WINDOWS:
+        reach = max(1, round(share * n / 2))
+        left, right = (low - reach).clamp(min=0), (high - 1 + reach).clamp(0, n - 1)
+        width = known.gather(2, right) - known.gather(2, left.clamp(max=n - 1))
+        # Beyond the context, the window reaches as far as the cell.
+        width = torch.maximum(width, (columns - known.gather(2, right)).clamp(min=0))
+        width = torch.maximum(
+            width, (known.gather(2, left.clamp(max=n - 1)) - columns).clamp(min=0)
+        )
+        spacings.append(torch.log(width / ((right - left + 1) / n) + SMALLEST).transpose(1, 2))
+    ties = (ties.clamp(min=0) / n).transpose(1, 2)
+    return quantile.transpose(1, 2), ties, torch.stack(spacings, 3)
 
 
 def _distances(view: Tensor, n: int, scale: Tensor | float) -> Tensor:
@@ -68,10 +83,15 @@ def _distances(view: Tensor, n: int, scale: Tensor | float) -> Tensor:
 
 
 def _profile(view: Tensor, n: int) -> Tensor:
-    """Logarithms of distances to some of the nearest context rows, as a row of each."""
-    found = _distances(view, n, math.sqrt(view.shape[2])).sort(-1).values
+    """Logarithms of distances to some of the nearest context rows, and how much further away they
+    are than those of the nearest rows are from these."""
+    near, which = _distances(view, n, math.sqrt(view.shape[2])).sort(-1)
     places = [min(k, n - 1) - 1 for k in (*NEIGHBOURS, n // 2)]
-    return torch.log(found[..., places] + SMALLEST)
+    found = torch.log(near[..., places] + SMALLEST)
+    own = found[..., LOCAL - 1]
+    nearest = which[..., : min(8, n - 1)]
+    around = own[:, None, :n].expand(-1, own.shape[1], -1).gather(2, nearest).mean(2)
+    return torch.cat([found, (own - around)[..., None]], 2)
 
 
 def _subspace_profile(view: Tensor, n: int, masks: Tensor) -> Tensor:
@@ -106,15 +126,25 @@ def tokens(rows: Tensor, n: int, masks: Tensor) -> Tokens:
     B, T, d = rows.shape
     z = (rows - context.mean(1, keepdim=True)) / (context.std(1, keepdim=True) + 1e-6)
     z = z.clamp(-CLIP, CLIP)
-    u, ties = _normal_quantiles(rows, n)
+    u, ties, spacing = _normal_quantiles(z, n)
     zc, uc = z[:, :n], u[:, :n]
     covariance = uc.transpose(1, 2) @ uc / n
     ridge = RIDGE * torch.eye(d, device=rows.device)
     factor = torch.linalg.cholesky(covariance + ridge)
     w = torch.linalg.solve_triangular(factor, u.transpose(1, 2), upper=False).transpose(1, 2)
-    profile = torch.cat(
-        [_profile(z, n), _profile(u, n), _profile(w, n), _subspace_profile(u, n, masks)], 2
-    )
+    precision = torch.cholesky_inverse(factor)
+    own = precision.diagonal(dim1=1, dim2=2)
+    # What the other columns do not tell of a cell, in standard deviations.
+    rest = (u @ precision) / own.sqrt()[:, None]
+    columnwise = torch.stack(
+        [
+            *spacing.mean(2).unbind(2), torch.log(rest.square().mean(2) + SMALLEST),
+            torch.log(rest.abs().amax(2) + SMALLEST), torch.log(u.square().mean(2) + SMALLEST),
+        ],
+        2,
+    )  # fmt: skip
+    subspaces = _subspace_profile(u, n, masks)
+    profile = torch.cat([_profile(z, n), _profile(u, n), _profile(w, n), subspaces, columnwise], 2)
     known = profile[:, :n]
     middle = known.median(1, keepdim=True).values
     width = (known - middle).abs().mean(1, keepdim=True) + 0.05
@@ -125,13 +155,18 @@ def tokens(rows: Tensor, n: int, masks: Tensor) -> Tokens:
     row = torch.cat([profile, ((profile - middle) / width).clamp(-8, 8), torch.stack(size, 2)], 2)
     outside = torch.relu(z - zc.amax(1, keepdim=True)) + torch.relu(zc.amin(1, keepdim=True) - z)
     cell = torch.stack(
-        [torch.asinh(z), u, u.abs() - 0.8, torch.log(ties + 1 / n) / 3 + 1, torch.asinh(outside)], 3
-    )
+        [
+            torch.asinh(z), u, u.abs() - 0.8, torch.log(ties + 1 / n) / 3 + 1, torch.asinh(outside),
+            rest.abs() - 0.8, *(spacing - 1).unbind(3),
+        ],
+        3,
+    )  # fmt: skip
     tied = ties[:, :n].mean(1)
     column = torch.stack(
         [
             torch.asinh(zc.pow(3).mean(1)), torch.log(zc.pow(4).mean(1) + 0.1) - 1,
             torch.log(tied + 1 / n) / 3 + 1, (covariance.square().mean(2) + 1e-6).sqrt() * 3 - 1,
+            2 / own.clamp(min=0.3) - 1,
         ],
         2,
     )  # fmt: skip
@@ -170,11 +205,21 @@ class Block(nn.Module):
 
 
 class Network(nn.Module):
-    """Tokens in, a score a row out: high = anomalous."""
+    """Tokens in, a score a row out: high = anomalous.
 
-    def __init__(self, width: int = 192, layers: int = 6, heads: int = 6, cell: int = 32) -> None:
+    With `values` or `columns` 0, what comes of the cells in their places, or of the small network
+    over the columns, is left out.
+    """
+
+    def __init__(
+        self, width: int = 192, layers: int = 6, heads: int = 6, cell: int = 32,
+        values: int = 1, columns: int = 1,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.settings = {"width": width, "layers": layers, "heads": heads, "cell": cell}
+        self.settings = {
+            "width": width, "layers": layers, "heads": heads, "cell": cell,
+            "values": values, "columns": columns,
+        }  # fmt: skip
         self.from_values = nn.Linear(2 * MOST_COLUMNS, width)
         self.from_row = nn.Sequential(
             nn.Linear(N_ROW, width), nn.GELU("tanh"), nn.Linear(width, width)
@@ -190,9 +235,12 @@ class Network(nn.Module):
 
     def forward(self, given: Tokens, labels: Tensor) -> Tensor:
         n = labels.shape[1]
-        cells = self.of_cell(given.cells)
-        pooled = torch.cat([cells.mean(2), cells.amax(2)], 2)
-        x = self.from_values(given.values) + self.from_row(given.profile) + self.from_cells(pooled)
+        x = self.from_row(given.profile)
+        if self.settings["values"]:
+            x = x + self.from_values(given.values)
+        if self.settings["columns"]:
+            cells = self.of_cell(given.cells)
+            x = x + self.from_cells(torch.cat([cells.mean(2), cells.amax(2)], 2))
         known = self.label[labels.long() + 1] + self.place[0]
         x = x + torch.cat([known, self.place[1].expand(x.shape[0], x.shape[1] - n, -1)], 1)
         for block in self.blocks:

@@ -480,6 +480,11 @@ WORLDS: dict[str, World] = {
     "classes, some taxonomy": World(
         {**dict.fromkeys(_TAXONOMY, 0.15), "class": 3.0, "other component": 1.0}, hows=_HOWS
     ),
+    "classes, some taxonomy, measured": World(
+        {**dict.fromkeys(_TAXONOMY, 0.15), "class": 3.0, "other component": 1.0},
+        plain=0.2,
+        hows=_HOWS,
+    ),
 }
 
 

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import roc_auc_score
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 
 from helpers.cases import cases
@@ -40,10 +42,10 @@ THIN = {
 }  # fmt: skip
 
 
-def fitted(X=X, y=None, validation=VALIDATION, **changes):
+def fitted(X=X, y=None, validation=VALIDATION, test=None, **changes):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Scores have no spread|Some detectors give")
-        return Pipeline(**{**THIN, **changes}).fit(X, y, validation=validation)
+        return Pipeline(**{**THIN, **changes}).fit(X, y, validation=validation, test=test)
 
 
 class OwnValidation(Pipeline):
@@ -136,10 +138,14 @@ def test_defaults_are_the_papers():
     parameters = Pipeline().get_params()
     assert parameters == {
         "widths": (0.01, 0.1, 0.5, 1.0, 10.0),
+        "kernel_form": "sigma",
         "component_step": 4,
         "rhos": tuple(range(1, 11)),
         "ps": (32 / 31, 16 / 15, 8 / 7, 4 / 3, 2.0, 4.0, 8.0, 10.0, 100.0),
         "loss": "hinge",
+        "clip": False,
+        "learners_learn_from_anomalies": False,
+        "threshold_on": "validation",
         "standardise": True,
         "random_state": None,
     }
@@ -152,6 +158,70 @@ def test_anomalies_teach_the_weights_alone():
     assert taught.settings_ == pure.settings_
     np.testing.assert_array_equal(taught.learner_scores(X), pure.learner_scores(X))
     assert np.abs(taught.weights_ - pure.weights_).max() > 0.01
+
+
+@cases(
+    ("form", "similarity"),
+    [
+        ("sigma", lambda D, w: np.exp(-D / (2 * w**2))),
+        ("variance", lambda D, w: np.exp(-D / (2 * w))),
+        ("scale", lambda D, w: np.exp(-D / w**2)),
+        ("denominator", lambda D, w: np.exp(-D / w)),
+        ("gamma", lambda D, w: np.exp(-w * D)),
+    ],
+)
+def test_a_width_means_what_the_form_says(form, similarity):
+    pipeline = fitted(widths=[3.0], kernel_form=form)
+    rows = pipeline.standardiser_.transform(X)
+    apart = euclidean_distances(rows, squared=True)
+    for name in ("SVDD", "GP", "KPCA"):
+        gamma = pipeline.learners_[name].kernel_.gamma
+        np.testing.assert_allclose(np.exp(-gamma * apart), similarity(apart, 3.0), rtol=1e-9)
+
+
+def test_scaled_scores_can_be_clipped():
+    scaled = [
+        pipeline.scaler_.transform(pipeline.learner_scores(X_VAL))
+        for pipeline in (fitted(), fitted(clip=True))
+    ]
+    assert scaled[0].min() < 0
+    assert (scaled[1].min(), scaled[1].max()) == (0, 1)
+
+
+def test_learners_can_learn_from_anomalies():
+    normals, y = X, TAUGHT[1]
+    both = fitted(*TAUGHT, learners_learn_from_anomalies=True)
+    rows = both.standardiser_.transform(TAUGHT[0])
+    process = KernelRidge(alpha=0.01, kernel="rbf", gamma=both.learners_["GP"].kernel_.gamma)
+    ball = clone(both.learners_["SVDD"]).fit(rows, y)
+    scores = both.learner_scores(normals)
+    known = both.standardiser_.transform(normals)
+    np.testing.assert_allclose(scores[:, 2], process.fit(rows, y).predict(known), atol=1e-9)
+    np.testing.assert_allclose(scores[:, 1], ball.score_samples(known), atol=1e-6)
+    untaught = fitted(*TAUGHT).learner_scores(normals)
+    assert (np.abs(scores - untaught).max(axis=0) > 1e-3)[[1, 2]].all()
+    np.testing.assert_allclose(scores[:, [0, 3]], untaught[:, [0, 3]], atol=1e-12)
+    one = fitted(*TAUGHT, learners_learn_from_anomalies=["SVDD"]).learner_scores(normals)
+    np.testing.assert_allclose(one[:, 2], untaught[:, 2], atol=1e-12)
+    np.testing.assert_allclose(one[:, 1], scores[:, 1], atol=1e-12)
+    np.testing.assert_array_equal(  # without anomalies nothing changes
+        fitted(learners_learn_from_anomalies=True).weights_, fitted().weights_
+    )
+
+
+def test_the_threshold_can_come_from_the_test_rows():
+    other = X_VAL[::-1] + 0.3, Y_VAL[::-1]
+    pipeline = fitted(test=other, threshold_on="test")
+    assert pipeline.offset_ == best_g_mean(other[1], pipeline.score_samples(other[0]))[1]
+    assert pipeline.offset_ != fitted(test=other).offset_
+    assert fitted(test=other).offset_ == fitted().offset_
+    with pytest.raises(ValueError, match=r"test=\(X_test, y_test\)\), y_test with .*; got no test"):
+        fitted(threshold_on="test")
+
+
+def test_rows_beyond_the_memory_are_refused_with_a_remedy():
+    with pytest.raises(ValueError, match=r"GiB for 3,000,000 normal rows.*resample\(X_normal"):
+        Pipeline().fit(np.broadcast_to(X[:1], (3_000_000, 3)), validation=VALIDATION)
 
 
 def test_only_normal_rows_set_the_scale():
@@ -252,6 +322,11 @@ def test_validation_that_cannot_choose_is_refused_and_changes_nothing(validation
         ({"component_step": 0}, "component_step must be a whole number from 1"),
         ({"loss": "cubic"}, "loss must be one of"),
         ({"standardise": "no"}, "standardise must be one of"),
+        ({"clip": "soft"}, "clip must be one of"),
+        ({"kernel_form": "width"}, "kernel_form must be one of"),
+        ({"learners_learn_from_anomalies": "GMM"}, "learners_learn_from_anomalies must be one of"),
+        ({"learners_learn_from_anomalies": 5}, "learners_learn_from_anomalies must be one of"),
+        ({"threshold_on": "training"}, "threshold_on must be one of"),
     ],
 )
 def test_parameters_are_refused_in_words(changes, message):
@@ -297,7 +372,8 @@ def test_blocks_of_dask_are_scored_lazily():
 
 @pytest.mark.parametrize(("rows", "y"), [(X, None), TAUGHT], ids=["pure", "non-pure"])
 def test_a_saved_pipeline_scores_alike(rows, y, tmp_path):
-    pipeline = fitted(rows, y)
+    settings = {"kernel_form": "scale", "learners_learn_from_anomalies": ["SVDD", "GP"]}
+    pipeline = fitted(rows, y, **settings)
     save(pipeline, tmp_path / "model")
     again = load(tmp_path / "model")
     np.testing.assert_array_equal(again.score_samples(X_VAL), pipeline.score_samples(X_VAL))

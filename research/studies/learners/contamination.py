@@ -1,8 +1,8 @@
 """What share of fresh rows lies below the threshold of a learner, beside the share asked for.
 
-``python -m research.studies.learners.contamination`` prints the table of docs/false-alarms.md; rows
-are made up. ``--offset-from training`` shows the rule that looks at the training rows' own scores,
-``--approximation nystroem`` learners with landmarks.
+``python -m research.studies.learners.contamination`` prints the table of
+docs/benchmarks/thresholds.md; rows are made up. ``--offset-from training`` shows the rule
+that looks at the training rows' own scores, ``--approximation nystroem`` learners with landmarks.
 """
 
 from __future__ import annotations

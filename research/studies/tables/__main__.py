@@ -7,8 +7,8 @@ from pathlib import Path
 
 from research.common.store import write_whole
 from research.studies.running import RESULTS, listed
-from research.studies.tables.comparison import read_tables
-from research.studies.tables.page import tables_page
+from research.studies.tables.comparison import TableFigures, read_tables
+from research.studies.tables.page import tables_page, with_readme_table
 from research.studies.tables.prior import FILE, write_prior
 from research.studies.tables.prior_scores import FOLDER, measure_scores
 from research.studies.tables.splits import HALVES, LABELS, MODES
@@ -16,6 +16,7 @@ from research.studies.tables.study import Plan, measure_tables
 
 ROWS = RESULTS / "tables"
 PAGE = Path("docs/benchmarks/tables.md")
+README = Path("README.md")
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def main() -> None:
     run.add_argument("--half", default="both", choices=[*HALVES, "both"])
     run.add_argument("--every", type=int, default=1, help="every so-manieth table only")
     run.add_argument("--out", type=Path, default=ROWS / "rows.jsonl")
-    page = commands.add_parser("page", help="write the page from stored rows")
+    page = commands.add_parser("page", help="write the page, and the table of README.md")
     page.add_argument("--rows", type=Path, nargs="+", help=f"by default all files of {ROWS}")
     page.add_argument("--reference", default="lpfuse", help="differences are told from it")
     page.add_argument("--out", type=Path, default=PAGE)
@@ -50,6 +51,9 @@ def main() -> None:
     if options.command == "page":
         rows = read_tables(options.rows or sorted(ROWS.glob("*.jsonl")))
         write_whole(options.out, tables_page(rows, options.reference))
+        if options.out == PAGE and not options.rows:
+            readme = README.read_text(encoding="utf-8")
+            write_whole(README, with_readme_table(readme, TableFigures(rows)))
         return
     plan = Plan(
         tuple(listed(options.methods)),

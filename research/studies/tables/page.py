@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from research.common.statistics import DRAWS
@@ -14,6 +15,15 @@ from research.studies.tables.rivals import RIVALS
 from research.studies.tables.splits import HALVES, LABELS, Half, Mode
 
 FEWEST = 20  # tables behind a figure: with fewer, single ones show through
+# Rows of the table in README.md, and the stored method behind each.
+README_ROWS = {
+    "**`FusedDetector()`**": "lpfuse",
+    "plain sum of the same detectors": "lpfuse, sum",
+    "stacker on the same scores": "lpfuse, stacked",
+    "CatBoost, 300 trees": "CatBoost",
+    "XGBOD": "XGBOD",
+    "PyOD, average of eight": "PyOD, average of eight",
+}
 TITLES: dict[Mode, str] = {
     "seen": "Seen kinds: labelled anomalies and those of the test are of one mix",
     "unseen": "Unseen kinds: labels from one cluster of anomalies, test on the other",
@@ -41,6 +51,32 @@ def tables_page(rows: Iterable[Record], reference: str = "lpfuse") -> str:
                 parts += _of_half(figures, half, mode, reference)
     parts += ["## Seconds of the processor for one fit", markdown(_seconds(figures, reference))]
     return page(*parts)
+
+
+def readme_table(figures: TableFigures) -> str:
+    """Means of README.md, on the confirming tables that `FusedDetector()` was measured on."""
+    places: list[Place] = [("confirm", "seen", k) for k in LABELS]
+    ours = README_ROWS["**`FusedDetector()`**"]
+    lines = [
+        "| labelled anomalies | " + " | ".join(map(str, LABELS)) + " |",
+        "|---|" + "--:|" * len(LABELS),
+    ]
+    for title, method in README_ROWS.items():
+        cells = []
+        for place in places:
+            measured, on = figures.of(place, method), figures.of(place, ours)
+            mean = sum(measured[name] for name in on) / len(on) if measured else None
+            cells.append("–" if mean is None else f"{mean:.1f}")
+        cells = [f"**{cell}**" for cell in cells] if method == ours else cells
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def with_readme_table(readme: str, figures: TableFigures) -> str:
+    """README.md with its table made anew; its text says on how many tables, and a test checks."""
+    return re.sub(
+        r"^\| labelled anomalies .*(?:\n\|.*)*", readme_table(figures), readme, flags=re.M
+    )
 
 
 def _about(figures: TableFigures) -> str:

@@ -544,7 +544,8 @@ def test_versions_are_those_in_use():
     found = versions()
     assert found["numpy"] == np.__version__
     assert found["python"] == sys.version.split()[0]
-    assert list(found) == ["lpfuse", "python", "numpy", "scipy", "scikit-learn", "solver core"]
+    libraries = ["lpfuse", "python", "numpy", "scipy", "scikit-learn", "solver core"]
+    assert list(found) == [*libraries, "commit", "uncommitted_changes"]
 
 
 # ---------------------------------------------------------------------- places that cannot be used

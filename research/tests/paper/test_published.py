@@ -68,7 +68,7 @@ def test_with_anomalies_to_learn_from_the_gain_is_beyond_doubt(figures):
     assert gains.mean() - 2.262 * gains.std(ddof=1) / np.sqrt(len(gains)) > 0  # t, 9 degrees
 
 
-IN_THE_README = {
+IN_THE_SUMMARY = {
     "best single learner, picked on validation": "best single",
     "sum rule": "sum",
     "ℓp fusion as published (the paper prints 89.98 and 92.05)": "ℓp",
@@ -83,11 +83,11 @@ IN_THE_README = {
 }
 
 
-def test_the_readme_shows_the_published_means_with_their_controls(figures):
-    tables = tables_in((ROOT / "README.md").read_text())
+def test_the_summary_shows_the_published_means_with_their_controls(figures):
+    tables = tables_in((PUBLISHED / "paper.md").read_text())
     (table,) = (found for found in tables if "sum rule" in found)
-    assert list(table) == list(IN_THE_README)
-    for row, method in IN_THE_README.items():
+    assert list(table) == list(IN_THE_SUMMARY)
+    for row, method in IN_THE_SUMMARY.items():
         for setting, (_, cell) in zip(("pure", "non-pure"), table[row], strict=True):
             value = cell.strip("*")
             if not method:
@@ -102,14 +102,14 @@ def test_the_readme_shows_the_published_means_with_their_controls(figures):
                 assert value == "–"
 
 
-def test_the_readme_counts_the_verdicts():
+def test_the_summary_counts_the_verdicts():
     table = tables_in((PUBLISHED / "claims.md").read_text())[0]
     verdicts = [dict(cells)["verdict"].strip("*") for cells in table.values()]
     words = {7: "seven", 14: "fourteen"}
-    readme = (ROOT / "README.md").read_text()
-    assert f"of its {words[len(verdicts)]} claims" in readme
+    summary = (PUBLISHED / "paper.md").read_text()
+    assert f"Of the paper's {words[len(verdicts)]} claims" in summary
     in_part, not_at_all = (words[verdicts.count(v)] for v in ("holds in part", "does not hold"))
-    assert f"[{in_part} hold in part, {not_at_all} not at all]" in readme
+    assert f"[{in_part} hold in part, {not_at_all} not at all]" in summary
 
 
 def is_of_the_literature(method):

@@ -1,4 +1,4 @@
-"""The package of the command, lpfuse-cli, imported by name when it is asked for: it lies above."""
+"""Packages above the library, such as that of the command: imported by name when asked for."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from os import PathLike
 from types import ModuleType
 from typing import Any
 
-INSTALL = 'Install it: pip install "lpfuse[cli]"'
-
 
 def main() -> None:
     """Run the command ``lpfuse``, or say what it lacks."""
     try:
-        command = _command_package("The lpfuse command needs lpfuse-cli.")
+        command = import_package("lpfuse_cli", "The lpfuse command needs lpfuse-cli.", extra="cli")
     except ImportError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
@@ -23,15 +21,16 @@ def main() -> None:
 
 def write_card(model: Any, path: str | PathLike[str], X: Any, y: Any, **texts: Any) -> None:
     """Write a model card; parameters as in ``lpfuse_cli.report.write_card``."""
-    _command_package("Model cards are written by lpfuse-cli.")
+    import_package("lpfuse_cli", "Model cards are written by lpfuse-cli.", extra="cli")
     import_module("lpfuse_cli.report").write_card(model, path, X, y, **texts)
 
 
-def _command_package(purpose: str) -> ModuleType:
-    """Import lpfuse-cli; where it is not installed, say for what it is needed."""
+def import_package(name: str, purpose: str, *, extra: str) -> ModuleType:
+    """Import a package above this one; where it is not installed, say for what it is needed."""
     try:
-        return import_module("lpfuse_cli")
+        return import_module(name)
     except ModuleNotFoundError as error:
-        if error.name != "lpfuse_cli":
+        if error.name != name:
             raise
-        raise ImportError(f"{purpose} {INSTALL}") from error
+        message = f'{purpose} Install it: pip install "lpfuse[{extra}]"'
+        raise ImportError(message) from error

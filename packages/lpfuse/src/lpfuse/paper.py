@@ -7,8 +7,9 @@ learners and model selection.
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
@@ -33,6 +34,7 @@ from lpfuse.detectors import (
     gamma_from_sigma,
     score_together,
 )
+from lpfuse.detectors.kernels import training_rows
 from lpfuse.fusion.lp import PAPER_GRID, lp_path
 from lpfuse.metrics import auc_of_columns, best_g_mean
 from lpfuse.optim import Certificate
@@ -47,7 +49,17 @@ __all__ = ["LEARNERS", "PAPER_RHOS", "Pipeline"]
 
 
 LEARNERS = ("GMM", "SVDD", "GP", "KPCA")  # in the order of the paper's table
+TAUGHT = ("SVDD", "GP")  # those that can learn from anomalies
 COMPONENTS = 3  # of the mixture, as in the paper
+
+# Width → σ of exp(−‖x − x′‖² / 2σ²). The paper says "width" only; each form is in use somewhere.
+KERNEL_FORMS: dict[str, Callable[[float], float]] = {
+    "sigma": float,
+    "variance": np.sqrt,
+    "scale": lambda width: width / np.sqrt(2),
+    "denominator": lambda width: np.sqrt(width / 2),
+    "gamma": lambda width: 1 / np.sqrt(2 * width),
+}
 
 
 @dataclass(frozen=True)
@@ -119,7 +131,9 @@ def candidates(
     return grid
 
 
-def fit_candidates(grid: Sequence[Candidate], X: Any) -> Host:
+def fit_candidates(
+    grid: Sequence[Candidate], X: Any, anomalies: Any = (), taught: Sequence[str] = ()
+) -> Host:
     """Fit every candidate to normal rows, sharing kernel computations.
 
     Parameters
@@ -128,6 +142,11 @@ def fit_candidates(grid: Sequence[Candidate], X: Any) -> Host:
         From `candidates`; their detectors are fitted in place.
     X : array-like of shape (n, d)
         Normal rows.
+    anomalies : array-like of shape (m, d), optional
+        Anomalies for the learners that `taught` names.
+    taught : sequence of {"SVDD", "GP"}
+        Learners that learn from anomalies, too: the ball leaves them outside, as in Tax and Duin
+        (2004); the process has the targets +1 and −1.
 
     Returns
     -------
@@ -143,9 +162,16 @@ def fit_candidates(grid: Sequence[Candidate], X: Any) -> Host:
     (30, 5)
     """
     detectors = [candidate.detector for candidate in grid]
+    taught = taught if len(anomalies) else ()
     with warnings.catch_warnings():  # widths far from the data are part of the grid
         warnings.simplefilter("ignore", UserWarning)
-        fit_together(detectors, X, thresholds=False)
+        fit_together([c.detector for c in grid if c.learner not in taught], X, thresholds=False)
+        if taught:
+            y = np.repeat([1.0, -1.0], [len(X), len(anomalies)])
+            rows = training_rows(np.concatenate([X, anomalies]), y=y, share=True)
+            for candidate in (c for c in grid if c.learner in taught):  # in the order of widths
+                candidate.detector._fit_rows(rows, thresholds=False)
+                tables.record_columns(candidate.detector, X)
         return score_together(detectors, X)
 
 
@@ -204,7 +230,7 @@ class Weights(NamedTuple):
 
 
 def choose_weights(
-    scores: Scores, labels: Host, rhos: Sequence[float], ps: Sequence[float], loss: str
+    scores: Scores, labels: Host, ps: Sequence[float], settings: Pipeline
 ) -> Weights:
     """Return the weights with the highest validation AUC; ties: the first ρ, the largest p.
 
@@ -212,21 +238,20 @@ def choose_weights(
     ----------
     scores, labels : Scores, ndarray of shape (v,)
         Of all rows, and ±1 of the validation rows.
-    rhos, ps : sequence of float
-        The grid; `ps` ascending.
-    loss : str
-        Of `LpFusion`.
+    ps : sequence of float
+        The grid, ascending.
+    settings : Pipeline
+        With the grid of ρ, the loss, and whether scaled scores are clipped.
     """
     S = np.concatenate([scores.normals, scores.anomalies])
     y = np.repeat([1.0, -1.0], [len(scores.normals), len(scores.anomalies)])
-    areas = np.empty((len(rhos), len(ps)))
+    areas = np.empty((len(settings.rhos), len(ps)))
     best: Weights | None = None
-    for i, rho in enumerate(rhos):
-        # The paper describes normalisation in words only; unclipped scores match its results best.
-        scaler = TwoSidedMinMax(float(rho), feature_range=(0, 1), clip=False)
+    for i, rho in enumerate(settings.rhos):
+        scaler = TwoSidedMinMax(float(rho), feature_range=(0, 1), clip=settings.clip)
         with warnings.catch_warnings():  # `fit` warns once
             warnings.simplefilter("ignore", UserWarning)
-            path = lp_path(scaler.fit(scores.normals).transform(S), y, ps=ps, loss=loss)
+            path = lp_path(scaler.fit(scores.normals).transform(S), y, ps=ps, loss=settings.loss)
         fused = scaler.transform(scores.validation) @ path.weights.T
         areas[i] = auc_of_columns(labels, fused)
         j = len(ps) - 1 - int(np.argmax(areas[i, ::-1]))
@@ -247,18 +272,31 @@ NEEDS_VALIDATION = (
     "fit(X, y, validation=(X_val, y_val)), y_val with +1 (normal) and -1 (anomaly), at least one "
     "row of each"
 )
+NEEDS_TEST = (
+    'threshold_on="test" selects the threshold on test rows. Pass fit(X, y, validation=..., '
+    "test=(X_test, y_test)), y_test with +1 (normal) and -1 (anomaly), at least one row of each"
+)
+NEEDED = {"validation": NEEDS_VALIDATION, "test": NEEDS_TEST}
+GRID_MATRICES = 21  # n×n matrices of float64 that a fit of the grid holds; measured
 
 
 class Rows(NamedTuple):
     """Checked and standardised input of a fit."""
 
     normals: Host
-    anomalies: Host  # used for the weights only; may be empty
+    anomalies: Host  # may be empty
     validation: Host
     labels: Host  # ±1 of the validation rows
+    test_labels: Host | None  # of the test rows, where these set the threshold
 
 
-@saved_as("PaperPipeline", loss=LOSSES)
+@saved_as(
+    "PaperPipeline",
+    loss=LOSSES,
+    kernel_form=tuple(KERNEL_FORMS),
+    learners_learn_from_anomalies=TAUGHT,
+    threshold_on=("validation", "test"),
+)
 class Pipeline(Scorer):
     r"""The method of the paper, with its settings as defaults.
 
@@ -279,7 +317,10 @@ class Pipeline(Scorer):
     Parameters
     ----------
     widths : sequence of float, default=(0.01, 0.1, 0.5, 1.0, 10.0)
-        Widths σ of the Gaussian kernel ``exp(−‖x − x′‖² / 2σ²)`` to choose from.
+        Widths w of the Gaussian kernel to choose from.
+    kernel_form : {"sigma", "variance", "scale", "denominator", "gamma"}, default="sigma"
+        What a width w means, which the paper leaves open: with D = ``‖x − x′‖²`` the kernel is
+        ``exp(−D / 2w²)``, ``exp(−D / 2w)``, ``exp(−D / w²)``, ``exp(−D / w)`` or ``exp(−w D)``.
     component_step : int, default=4
         The numbers of components of kernel PCA are 2, 2 + step, 2 + 2·step, … up to the number of
         normal rows.
@@ -289,6 +330,15 @@ class Pipeline(Scorer):
         Candidates for p.
     loss : {"hinge", "least_squares"}, default="hinge"
         What the weights minimise.
+    clip : bool, default=False
+        Whether scaled scores are clipped to [0, 1]. The paper describes the scaling in words only.
+    learners_learn_from_anomalies : bool or sequence of {"SVDD", "GP"}, default=False
+        Learners that learn from the anomalies in `y`, besides the weights: the ball of the SVDD
+        leaves them outside, as in Tax and Duin (2004); the process has the target −1 there. True:
+        both. The others learn from normal rows only.
+    threshold_on : {"validation", "test"}, default="validation"
+        Rows on which the threshold has the best G-mean. "test": the rows given as `test`, to see
+        how much a published G-mean may owe to it; such a figure is optimistically biased.
     standardise : bool, default=True
         Whether to standardise columns by the normal rows, as in the paper. False: the rows are
         standardised already.
@@ -301,7 +351,7 @@ class Pipeline(Scorer):
         "GMM", "SVDD", "GP" and "KPCA" → the fitted learner with its selected setting. They expect
         standardised rows, see `learner_scores`.
     settings_ : dict of str to dict
-        The chosen ``sigma`` and ``q`` of each learner.
+        The chosen ``q`` and ``sigma``, that of ``exp(−D / 2σ²)`` in every form, of each learner.
     rho_, p_ : float
         The chosen ρ and p.
     scaler_ : TwoSidedMinMax
@@ -370,22 +420,30 @@ class Pipeline(Scorer):
         self,
         *,
         widths: Sequence[float] = PAPER_WIDTHS,
+        kernel_form: str = "sigma",
         component_step: int = 4,
         rhos: Sequence[float] = PAPER_RHOS,
         ps: Sequence[float] = PAPER_GRID,
         loss: Literal["hinge", "least_squares"] = "hinge",
+        clip: bool = False,
+        learners_learn_from_anomalies: bool | Sequence[str] = False,
+        threshold_on: Literal["validation", "test"] = "validation",
         standardise: bool = True,
         random_state: Any = None,
     ) -> None:
         self.widths = widths
+        self.kernel_form = kernel_form
         self.component_step = component_step
         self.rhos = rhos
         self.ps = ps
         self.loss = loss
+        self.clip = clip
+        self.learners_learn_from_anomalies = learners_learn_from_anomalies
+        self.threshold_on = threshold_on
         self.standardise = standardise
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, *, validation: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, validation: Any = None, test: Any = None) -> Self:
         """Fit the learners, select their settings, learn the weights and set the threshold.
 
         Parameters
@@ -393,10 +451,13 @@ class Pipeline(Scorer):
         X : array-like of shape (n, d)
             Rows without missing values, at least two of them normal.
         y : array-like of shape (n,), optional
-            +1 normal, −1 anomaly. Anomalies are used for the weights only; without `y` all rows are
-            normal (the paper's pure setting).
+            +1 normal, −1 anomaly. Anomalies are used for the weights, and for the learners that
+            `learners_learn_from_anomalies` names; without `y` all rows are normal (the paper's pure
+            setting).
         validation : tuple of array-like (X_val, y_val)
             Validation rows and their labels ±1, both of which must occur.
+        test : tuple of array-like (X_test, y_test), optional
+            Likewise, for ``threshold_on="test"``; ignored otherwise.
 
         Returns
         -------
@@ -404,14 +465,14 @@ class Pipeline(Scorer):
             The fitted estimator.
         """
         self._check_parameters()
-        rows, standardiser = self._rows(X, y, validation)
+        rows, standardiser = self._rows(X, y, validation, test)
         grid = candidates(
             len(rows.normals),
-            widths=self.widths,
+            widths=[KERNEL_FORMS[self.kernel_form](width) for width in self.widths],
             component_step=self.component_step,
             random_state=self.random_state,
         )
-        in_sample = fit_candidates(grid, rows.normals)
+        in_sample = fit_candidates(grid, rows.normals, rows.anomalies, self._taught())
         on_validation = score_together([c.detector for c in grid], rows.validation)
         chosen = best_per_learner(grid, auc_of_columns(rows.labels, on_validation))
         learners = {grid[i].learner: grid[i].detector for i in chosen}
@@ -422,7 +483,7 @@ class Pipeline(Scorer):
         )
         tables.warn_uninformative_columns(scores.normals, LEARNERS)
         ps = sorted(map(params.check_p, self.ps))
-        found = choose_weights(scores, rows.labels, self.rhos, ps, self.loss)
+        found = choose_weights(scores, rows.labels, ps, self)
         _warn_if_not_optimal(found.certificate)
 
         self.learners_, self.standardiser_ = learners, standardiser
@@ -430,8 +491,11 @@ class Pipeline(Scorer):
         self.rho_, self.p_, self.scaler_ = found.rho, found.p, found.scaler
         self.weights_, self.certificate_ = found.weights, found.certificate
         self.validation_auc_ = found.areas
-        self.offset_ = best_g_mean(rows.labels, found.fused)[1]
         tables.record_columns(self, X)
+        labels, fused = rows.labels, found.fused
+        if rows.test_labels is not None:
+            labels, fused = rows.test_labels, self.score_samples(test[0])
+        self.offset_ = best_g_mean(labels, fused)[1]
         return self
 
     @lazily()
@@ -487,9 +551,22 @@ class Pipeline(Scorer):
             params.check_p(p)
         params.check_count("component_step", self.component_step)
         params.check_choice("loss", self.loss, list(LOSSES))
-        params.check_choice("standardise", self.standardise, [True, False])
+        params.check_choice("kernel_form", self.kernel_form, list(KERNEL_FORMS))
+        params.check_choice("threshold_on", self.threshold_on, list(NEEDED))
+        for learner in self._taught():
+            params.check_choice("learners_learn_from_anomalies", learner, [*TAUGHT, True, False])
+        for name in ("clip", "standardise"):
+            params.check_choice(name, getattr(self, name), [True, False])
 
-    def _rows(self, X: Any, y: Any, validation: Any) -> tuple[Rows, StandardScaler | None]:
+    def _taught(self) -> Sequence[str]:
+        named: Any = self.learners_learn_from_anomalies
+        if isinstance(named, bool):
+            return TAUGHT if named else ()
+        return [named] if isinstance(named, str) or not isinstance(named, Sequence) else named
+
+    def _rows(
+        self, X: Any, y: Any, validation: Any, test: Any
+    ) -> tuple[Rows, StandardScaler | None]:
         """Check and standardise all rows; return them with the standardiser."""
         rows = _check_magnitude(tables.check_features(X), tables.column_names(X))
         labels = params.check_labels(y, len(rows))
@@ -499,32 +576,52 @@ class Pipeline(Scorer):
                 f"At least 2 normal rows are needed to learn from, got n_samples={normal.sum()}. "
                 "Pass more rows, with +1 in y."
             )
+        _check_memory(int(normal.sum()))
         expected = clone(self)
         tables.record_columns(expected, X)
-        known, truth = _check_validation(validation, expected)
+        known, truth = _check_labelled("validation", validation, expected)
+        deciding = None
+        if self.threshold_on == "test":
+            deciding = _check_labelled("test", test, expected)[1]
         normals, anomalies = rows[normal], rows[~normal]
         if not self.standardise:
-            return Rows(normals, anomalies, known, truth), None
+            return Rows(normals, anomalies, known, truth, deciding), None
         standardiser = StandardScaler().fit(normals)
         z = standardiser.transform
         taught = z(anomalies) if len(anomalies) else anomalies
-        return Rows(z(normals), taught, z(known), truth), standardiser
+        return Rows(z(normals), taught, z(known), truth, deciding), standardiser
 
 
-def _check_validation(validation: Any, expected: Pipeline) -> tuple[Host, Host]:
-    """Check validation rows and labels against the columns of an estimator."""
-    if not isinstance(validation, tuple | list) or len(validation) != 2:
-        got = "no validation" if validation is None else quote(type(validation).__name__)
-        raise ValueError(f"{NEEDS_VALIDATION}; got {got}.")
+def _check_labelled(name: str, given: Any, expected: Pipeline) -> tuple[Host, Host]:
+    """Check rows and labels of an argument of `fit` against the columns of an estimator."""
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        got = f"no {name}" if given is None else quote(type(given).__name__)
+        raise ValueError(f"{NEEDED[name]}; got {got}.")
     try:
-        checked = tables.check_features(validation[0], estimator=expected)
-        rows = _check_magnitude(checked, tables.column_names(validation[0]))
-        labels = params.check_labels(validation[1], len(rows))
+        checked = tables.check_features(given[0], estimator=expected)
+        rows = _check_magnitude(checked, tables.column_names(given[0]))
+        labels = params.check_labels(given[1], len(rows))
     except (ValueError, TypeError) as error:
-        raise type(error)(f"validation=(X_val, y_val): {error}") from error
+        short = name[: 3 + (name == "test")]
+        raise type(error)(f"{name}=(X_{short}, y_{short}): {error}") from error
     if labels is None or not (labels < 0).any():
-        raise ValueError(f"{NEEDS_VALIDATION}; got {len(rows)} rows and no anomaly among them.")
+        raise ValueError(f"{NEEDED[name]}; got {len(rows)} rows and no anomaly among them.")
     return rows, labels
+
+
+def _check_memory(n: int) -> None:
+    """Raise where the kernel matrices of the grid would not fit into the machine's memory."""
+    if not hasattr(os, "sysconf"):  # Windows does not tell
+        return
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    needed = GRID_MATRICES * 8 * n**2
+    if needed > memory:
+        raise ValueError(
+            f"Kernels are exact: the grid needs about {needed / 2**30:,.0f} GiB for {n:,} normal "
+            f"rows, and this machine has {memory / 2**30:,.0f}. Draw fewer normal rows at random, "
+            "for instance sklearn.utils.resample(X_normal, replace=False, "
+            f"n_samples={int(np.sqrt(memory / GRID_MATRICES / 16))}), or use FusedDetector."
+        )
 
 
 def _warn_if_not_optimal(certificate: Certificate) -> None:

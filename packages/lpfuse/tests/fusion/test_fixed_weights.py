@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from helpers.cases import cases
 from helpers.pairwise import each_value
 from lpfuse import FixedRule, FusedDetector, GMMDetector, KNNDetector, load
-from lpfuse.onnx_export import to_onnx
 
 GROUPED = ("aom", "moa")
 S = np.random.default_rng(0).normal(size=(50, 12))
@@ -121,12 +120,6 @@ def test_a_fused_detector_with_weights_is_saved_and_exported(tmp_path):
         fused = FusedDetector(pool, fusion=each, cv=3, random_state=0).fit(X)
         fused.save(tmp_path / "model")
         assert_array_equal(load(tmp_path / "model").score_samples(X), fused.score_samples(X))
-
-
-def test_a_weighted_vote_is_not_exported_as_a_sum():
-    pytest.importorskip("onnx", reason="onnx is an extra")
-    with pytest.raises(NotImplementedError, match="is no weighted sum"):
-        to_onnx(FixedRule("vote", weights=W).fit(S))
 
 
 # ----------------------------------------------------------------------------------- subgroups

@@ -1,6 +1,6 @@
 """Settings by name: the library's own ("default"), and those that the paper prints ("paper").
 
-What the two do differently is a table in docs/faces.md, and the reasons are in docs/adr/0030.
+What the two do differently, and why, is in docs/adr/0030.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def leave_one_manipulation_out(
     preset : {"default", "paper"}, default="default"
         "paper": the paper's learners, with widths and q chosen on validation clips, without which
         it is refused; weights from in-sample scores of all frames; ρ and p chosen likewise. It
-        takes far longer. docs/faces.md has a table of all that differs.
+        takes far longer. docs/adr/0030 has a table of all that differs.
     methods : callable, optional
         ``methods(learners, with_forgeries=…, validated=…)`` gives name → method; by default
         `fusion_methods`, and for the paper's preset `paper_methods`.

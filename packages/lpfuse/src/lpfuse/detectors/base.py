@@ -165,7 +165,7 @@ OFFSET_FROM = ("unseen", "training")  # rows whose scores may set a threshold
 # Parts by number of distinct rows. Refits with a tenth less of 2,000 rows score new rows lower than
 # the fit to all: for a share of 10 %, 9.5 % lie below (Gaussian process, the most sensitive
 # learner; a fifth less: 8.7 %). Of 60 rows: a tenth less 8.0 %, one row less 8.6 %. See
-# docs/false-alarms.md.
+# docs/benchmarks/thresholds.md.
 ALONE = 100  # up to so many rows, each is left out by itself
 MANY_PARTS, FEW_PARTS = 20, 10  # beyond; the first up to 1,000 rows, where refits are cheap
 MANY_PARTS_UP_TO = 1000

@@ -222,20 +222,22 @@ class OneClassGP(KernelDetector):
 
     def _fit_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
         L, self.jitter_ = self._factor(kernel, rows)
-        ones = ops.beside(np.ones((len(rows), 1)), L)
+        # Targets: 1, and −1 of the anomalies that `lpfuse.paper` can give.
+        targets = ops.beside(np.ones(len(rows)) if rows.labels is None else rows.labels, L)
         if self.score_type == "mean":
-            coefficients = ops.solve_lower(L, ops.solve_lower(L, ones), transposed=True)
+            half = ops.solve_lower(L, targets[:, None])
+            coefficients = ops.solve_lower(L, half, transposed=True)
         else:
             inverse = ops.invert_lower(L)
             coefficients = ops.namespace(L).concat(
-                [inverse.T @ (inverse @ ones), inverse.T], axis=1
+                [inverse.T @ (inverse @ targets[:, None]), inverse.T], axis=1
             )
         basis, columns = Similarities(kernel, rows.anchors), int(coefficients.shape[1])
         self.expansion_ = Expansion(basis, coefficients, columns)
         # With the noise N on the diagonal (K + N) α = 1, and with A = (K + N)⁻¹ the diagonal of
         # K − K A K is N − N A N: means and variances of these rows need no further product.
         noise = ops.beside(self.noise / rows.weights + self.jitter_, rows.X)
-        mean, spread = 1 - noise * coefficients[:, 0], noise
+        mean, spread = targets - noise * coefficients[:, 0], noise
         if self.score_type != "mean":
             spread = ops.positive_part(noise - noise**2 * self._inverse_diagonal()) + self.noise
         return self._score(mean, spread)

@@ -1,4 +1,4 @@
-"""Interval arithmetic with rationals, ℓp norms, and sums over rows in two arithmetics.
+"""Interval arithmetic with rationals, ℓp norms, and sums over rows in two kinds of arithmetic.
 
 Sums and products of rationals are exact. Powers with a general exponent come from `decimal`, whose
 ``ln`` and ``exp`` are rounded correctly to the given digits: the error of their composition is far

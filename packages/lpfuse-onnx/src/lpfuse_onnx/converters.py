@@ -8,7 +8,10 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
+import skl2onnx
 from numpy.typing import NDArray
+from onnx import TensorProto, compose, helper, numpy_helper
+from skl2onnx.common.data_types import DoubleTensorType
 from sklearn.covariance import EllipticEnvelope
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -63,9 +66,9 @@ from lpfuse.detectors import (
 from lpfuse.detectors.gaussian_process import SMALLEST_MEAN
 from lpfuse.detectors.kernels import Kernel
 from lpfuse.detectors.mixture import log_heights, precision_roots
-from lpfuse.onnx_export.graph import ML_OPSET, Converters, Tensor, extra, hstack
 from lpfuse.scaling import FAR, QUARTILES, TailScaler, TwoSidedMinMax
 from lpfuse.views import FARTHEST, FilledGaps, NormalQuantiles
+from lpfuse_onnx.graph import ML_OPSET, Converters, Tensor, hstack
 
 # --------------------------------------------------------------------------------------------------
 # Scalers and kernel learners of lpfuse
@@ -252,13 +255,12 @@ def sum_tree_outputs(X: Tensor, trees: Iterable[Tree]) -> Tensor:
     values = np.concatenate([tree.values for tree in trees])
     told = np.nonzero(leaf)[0].repeat(values.shape[1])
     targets = np.tile(np.arange(values.shape[1]), leaf.sum())
-    graph = X.graph
 
     def joined(name: str) -> Any:
         return np.concatenate([getattr(tree, name) for tree in trees])
 
     def numbers_of(name: str, content: Any) -> Any:
-        return graph.numpy.from_array(np.asarray(content, dtype=np.float64), name)
+        return numpy_helper.from_array(np.asarray(content, dtype=np.float64), name)
 
     return X.apply(
         "TreeEnsembleRegressor",
@@ -585,11 +587,10 @@ def _position(classifier: Any, label: int) -> int:
 
 
 def _convert_with_skl2onnx(estimator: Any, X: Tensor, output: str, **options: Any) -> Tensor:
-    types, skl2onnx = extra("skl2onnx.common.data_types"), extra("skl2onnx")  # nosec B610 # no SQL
     try:
         model = skl2onnx.convert_sklearn(
             estimator,
-            initial_types=[("X", types.DoubleTensorType([None, estimator.n_features_in_]))],
+            initial_types=[("X", DoubleTensorType([None, estimator.n_features_in_]))],
             options={id(estimator): options} if options else None,
             target_opset={"": X.graph.opset, "ai.onnx.ml": ML_OPSET},
         )
@@ -684,7 +685,6 @@ def register(detectors: Iterable[type], transformers: Iterable[type], make: Make
     make : callable
         ``make(estimator, dtype, opset)`` is a model of ONNX with the input X.
     """
-    skl2onnx = extra("skl2onnx")  # nosec B610 # no SQL
 
     def convert(scope: Any, operator: Any, container: Any) -> None:
         _include_model(operator, container, scope.get_unique_variable_name("lpfuse"), make)
@@ -708,15 +708,14 @@ def _table_shapes(operator: Any) -> None:
 
 def _include_model(operator: Any, container: Any, prefix: str, make: Make) -> None:
     """Insert the nodes of our model between the input and the outputs of an operator."""
-    helper, tensors = extra("onnx.helper"), extra("onnx").TensorProto  # nosec B610 # no SQL
     opset = container.target_opset_any_domain("")
     model = make(operator.raw_operator, np.float64, opset)
-    inner = extra("onnx.compose").add_prefix(model, prefix).graph  # nosec B610 # no SQL
+    inner = compose.add_prefix(model, prefix).graph
 
     def cast(source: str, target: str, to: int) -> None:
         container.nodes.append(helper.make_node("Cast", [source], [target], to=to))
 
-    cast(operator.inputs[0].full_name, inner.input[0].name, tensors.DOUBLE)
+    cast(operator.inputs[0].full_name, inner.input[0].name, TensorProto.DOUBLE)
     container.initializers.extend(inner.initializer)
     container.nodes.extend(inner.node)
     container.node_domain_version_pair_sets |= {("", opset), ("ai.onnx.ml", ML_OPSET)}
@@ -727,7 +726,7 @@ def _include_model(operator: Any, container: Any, prefix: str, make: Make) -> No
         if name != "transformed":
             column = found + "_column"
             axes = prefix + name + "_axes"
-            container.initializers.append(helper.make_tensor(axes, tensors.INT64, [1], [1]))
+            container.initializers.append(helper.make_tensor(axes, TensorProto.INT64, [1], [1]))
             container.nodes.append(helper.make_node("Unsqueeze", [found, axes], [column]))
             found = column
         cast(found, output.full_name, kind)

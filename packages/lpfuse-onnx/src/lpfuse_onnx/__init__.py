@@ -23,9 +23,9 @@ from lpfuse.ensemble.pool import MeanOfFits
 from lpfuse.fusion.fixed import FixedRule
 from lpfuse.fusion.lp import LpFusion
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
-from lpfuse.onnx_export import converters
-from lpfuse.onnx_export.converters import register
-from lpfuse.onnx_export.graph import OPSET, Converters, Graph, Tensor, hstack
+from lpfuse_onnx import converters
+from lpfuse_onnx.converters import register
+from lpfuse_onnx.graph import OPSET, Converters, Graph, Tensor, hstack
 
 __all__ = ["register_converters", "to_onnx"]
 
@@ -71,7 +71,7 @@ def to_onnx(estimator: Any, path: str | PathLike[str] | None = None, *, dtype: A
     --------
     >>> import numpy as np
     >>> from lpfuse import SVDD
-    >>> from lpfuse.onnx_export import to_onnx
+    >>> from lpfuse_onnx import to_onnx
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> model = to_onnx(SVDD().fit(X))  # doctest: +SKIP
     >>> session = onnxruntime.InferenceSession(model.SerializeToString())  # doctest: +SKIP
@@ -105,7 +105,7 @@ def register_converters() -> None:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> from lpfuse import SVDD
-    >>> from lpfuse.onnx_export import register_converters
+    >>> from lpfuse_onnx import register_converters
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> pipeline = make_pipeline(StandardScaler(), SVDD()).fit(X)
     >>> register_converters()  # doctest: +SKIP

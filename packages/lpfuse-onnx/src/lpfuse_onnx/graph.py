@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from importlib import import_module
 from typing import Any
 
 import numpy as np
+from onnx import compose, helper, numpy_helper
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # supported by onnxruntime since 2022
 # Bytes of the constants of a model: Protocol Buffers limit a model to 2 GiB, of which some are left
@@ -19,20 +19,11 @@ OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # supported by onnxruntime since 2022
 LARGEST = 2**31 - 2**24
 
 
-def extra(module: str) -> Any:
-    """Import a module of the extra "onnx"."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError('ONNX models need an extra: pip install "lpfuse[onnx]"') from error
-
-
 class Graph:
     """Nodes and constants of a model under construction; `X` is its input in double precision."""
 
     def __init__(self, columns: int, dtype: Any, opset: int = OPSET) -> None:
         self.opset = opset  # ours are the same in all from 13 on; what others make may not be
-        self.helper, self.numpy = extra("onnx.helper"), extra("onnx.numpy_helper")  # nosec B610 # no SQL
         self.nodes: list[Any] = []
         self.constants: dict[str, Any] = {}
         self._used = 0
@@ -50,17 +41,17 @@ class Graph:
         result = Tensor(self, self._new(operator))
         made = [self._new("unused") for _ in range(max(outputs, output + 1))]
         made[output] = result.name
-        self.nodes.append(self.helper.make_node(operator, names, made, **how))
+        self.nodes.append(helper.make_node(operator, names, made, **how))
         return result
 
     def include(self, model: Any, X: Tensor, output: str) -> Tensor:
         """Include another model with input X, and return one of its outputs."""
         prefix = self._new("model")
-        inner = extra("onnx.compose").add_prefix(model, prefix).graph  # nosec B610 # no SQL
+        inner = compose.add_prefix(model, prefix).graph
         self._name(X, inner.input[0].name)
         self.nodes.extend(inner.node)
         for constant in inner.initializer:
-            self.constants[constant.name] = self.numpy.to_array(constant)
+            self.constants[constant.name] = numpy_helper.to_array(constant)
         return Tensor(self, prefix + output)
 
     def model(
@@ -74,30 +65,30 @@ class Graph:
             )
         for name, (tensor, _, _) in outputs.items():
             self._name(tensor, name)
-        graph = self.helper.make_graph(
+        graph = helper.make_graph(
             self.nodes,
             "lpfuse",
             [self._input],
             [self._described(name, dtype, shape) for name, (_, dtype, shape) in outputs.items()],
-            [self.numpy.from_array(value, name) for name, value in self.constants.items()],
+            [numpy_helper.from_array(value, name) for name, value in self.constants.items()],
         )
         versions = {"": self.opset, "ai.onnx.ml": ML_OPSET}
-        return self.helper.make_model(
+        return helper.make_model(
             graph,
             producer_name="lpfuse",
-            opset_imports=[self.helper.make_opsetid(*version) for version in versions.items()],
+            opset_imports=[helper.make_opsetid(*version) for version in versions.items()],
             ir_version=IR_VERSION,
         )
 
     def type_of(self, dtype: Any) -> int:
         """Return the number that ONNX has for a type of NumPy."""
-        return int(self.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+        return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def _described(self, name: str, dtype: Any, shape: list[Any]) -> Any:
-        return self.helper.make_tensor_value_info(name, self.type_of(dtype), shape)
+        return helper.make_tensor_value_info(name, self.type_of(dtype), shape)
 
     def _name(self, tensor: Tensor, name: str) -> None:
-        self.nodes.append(self.helper.make_node("Identity", [tensor.name], [name]))
+        self.nodes.append(helper.make_node("Identity", [tensor.name], [name]))
 
     def _constant(self, value: Any) -> str:
         """Return the name of a constant: integers as they are, numbers in double precision."""

@@ -1,7 +1,10 @@
 """skl2onnx converts pipelines of scikit-learn that end in estimators of ours."""
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
+import skl2onnx
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import IsolationForest
@@ -26,11 +29,7 @@ from lpfuse import (
     TwoSidedMinMax,
 )
 from lpfuse.views import NormalQuantiles
-
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is an extra")
-skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is an extra")
-onnx = pytest.importorskip("onnx", reason="onnx is an extra")
-from lpfuse.onnx_export import register_converters  # noqa: E402
+from lpfuse_onnx import register_converters
 
 rng = np.random.default_rng(0)
 X, NEW = rng.normal(size=(100, 4)), 2 * rng.normal(size=(40, 4))
@@ -133,9 +132,3 @@ def test_two_estimators_in_one_model_keep_their_names():
     pipeline = make_pipeline(views, TwoSidedMinMax(), GMMDetector(random_state=0)).fit(X)
     found = outputs(pipeline, NEW)["scores"][:, 0]
     np.testing.assert_allclose(found, pipeline.decision_function(NEW), atol=1e-6)
-
-
-def test_without_the_extra_it_is_named(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "skl2onnx", None)
-    with pytest.raises(ImportError, match=r'pip install "lpfuse\[onnx\]"'):
-        register_converters()

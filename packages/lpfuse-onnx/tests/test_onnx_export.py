@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import onnxruntime
 import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier
@@ -68,11 +69,8 @@ from lpfuse.adapters import ClassifierExpert, PyODDetector, ScoreColumn, ScoreFu
 from lpfuse.ensemble.pool import MeanOfFits
 from lpfuse.selection import FusedDetectorCV
 from lpfuse.views import NormalQuantiles
-
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is an extra")
-pytest.importorskip("skl2onnx", reason="skl2onnx is an extra")
-from lpfuse.onnx_export import to_onnx  # noqa: E402
-from lpfuse.onnx_export.graph import Graph  # noqa: E402
+from lpfuse_onnx import to_onnx
+from lpfuse_onnx.graph import Graph
 
 rng = np.random.default_rng(0)
 UNITS, PLACE = np.array([1.0, 20.0, 0.1, 1.0]), np.array([0.0, 100.0, 0.0, -3.0])
@@ -657,10 +655,10 @@ def test_a_model_that_onnx_cannot_hold_is_refused():
         graph.model(outputs, largest=799)
 
 
-def test_without_the_extra_it_is_named(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "onnx.helper", None)
-    with pytest.raises(ImportError, match=r'pip install "lpfuse\[onnx\]"'):
-        to_onnx(SVDD().fit(SCALED[0]))
+def test_a_weighted_vote_is_not_exported_as_a_sum():
+    vote = FixedRule("vote", weights=[1, 2, 1, 1]).fit(X)
+    with pytest.raises(NotImplementedError, match="is no weighted sum"):
+        to_onnx(vote)
 
 
 def test_a_detector_of_a_data_frame_is_exported_from_its_features():

@@ -1,0 +1,391 @@
+"""``lpfuse reproduce readings``: what the paper leaves open, every way it can be read.
+
+A reading is a few parameters of `lpfuse.paper.Pipeline`, or another choice of the protocol. The
+grid of a split is fitted once for all widths; a reading picks its part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+
+from lpfuse._arrays.operations import Host
+from lpfuse.detectors import score_together
+from lpfuse.metrics import auc_of_columns, best_g_mean, g_mean
+from lpfuse.paper import (
+    KERNEL_FORMS,
+    LEARNERS,
+    TAUGHT,
+    Candidate,
+    Pipeline,
+    Scores,
+    Weights,
+    best_per_learner,
+    candidates,
+    choose_weights,
+    fit_candidates,
+)
+from lpfuse.scaling import TwoSidedMinMax
+from research.common.datasets import UCI, Dataset
+from research.common.experiment import measure_splits
+from research.common.options import Options
+from research.common.protocol import SETTINGS, Setting, auc
+from research.common.splits import Split
+from research.common.store import Row, write_whole
+from research.paper.readings_page import readings_page
+
+FOLDS = 5
+WHO = {(): "the weights alone", ("SVDD",): "SVDD too", TAUGHT: "SVDD and GP too"}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read what the paper leaves open.
+
+    Attributes
+    ----------
+    kernel_form : str
+        What a width means: of `Pipeline`.
+    clip : bool
+        Whether scaled scores are clipped: of `Pipeline`.
+    taught : tuple of str
+        Learners that learn from anomalies: `learners_learn_from_anomalies` of `Pipeline`.
+    scores : {"in-sample", "out of fold", "batch"}
+        Which scores of the normal rows teach the weights and set the scale. "batch": the rows of
+        training, validation and test are each scaled by quantiles of their own.
+    scale : {"training", "all"}
+        Rows whose means and deviations scale the features.
+    chosen_on : {"validation", "test"}
+        Rows that every choice is made on. "test" is hindsight, and no result.
+    """
+
+    kernel_form: str = "sigma"
+    clip: bool = False
+    taught: tuple[str, ...] = ()
+    scores: Literal["in-sample", "out of fold", "batch"] = "in-sample"
+    scale: Literal["training", "all"] = "training"
+    chosen_on: Literal["validation", "test"] = "validation"
+
+    @property
+    def name(self) -> str:
+        """What differs from the reading of all other pages."""
+        told = [
+            *([f"kernel {self.kernel_form}"] if self.kernel_form != "sigma" else []),
+            *(["clipped"] if self.clip else []),
+            *([f"anomalies teach {WHO[self.taught]}"] if self.taught else []),
+            *([f"{self.scores} scores"] if self.scores != "in-sample" else []),
+            *(["features scaled by all rows"] if self.scale == "all" else []),
+            *(["HINDSIGHT: chosen on test"] if self.chosen_on == "test" else []),
+        ]
+        return ", ".join(told) or "as on the other pages"
+
+    def pipeline(self, **others: Any) -> Pipeline:
+        """The estimator whose parameters this reading is."""
+        return Pipeline(
+            kernel_form=self.kernel_form,
+            clip=self.clip,
+            learners_learn_from_anomalies=self.taught,
+            **others,
+        )
+
+
+def every_reading() -> list[Reading]:
+    """Kernel × clipping × who learns; then scores, scale and hindsight, by who learns."""
+    whole = [
+        Reading(form, clip, taught)
+        for form, clip, taught in product(KERNEL_FORMS, (False, True), WHO)
+    ]
+    for taught in WHO:
+        plain = Reading(taught=taught)
+        whole += [
+            replace(plain, scores="out of fold"),
+            replace(plain, scores="out of fold", clip=True),
+            replace(plain, scores="batch"),
+            replace(plain, scale="all"),
+            replace(plain, chosen_on="test"),
+        ]
+    return whole
+
+
+# What the paper's Table 1 does not settle: the class of iris, and a column of the file of Glass.
+VARIANTS: Mapping[str, tuple[str, Callable[[Dataset], Dataset]]] = {
+    "iris, setosa": ("iris", lambda data: _species(data, 0)),
+    "iris, versicolor": ("iris", lambda data: _species(data, 1)),
+    "glass, with its row number": ("glass", lambda data: _numbered(data)),
+}
+
+
+def run(options: Options) -> str:
+    """Measure what is missing, write results and page, and return the page."""
+    text = readings_page(measured(options), options.quick)
+    write_whole(options.page_folder / "readings.md", text)
+    return text
+
+
+def measured(options: Options) -> list[Row]:
+    """The rows, measured where they are missing."""
+    readings = every_reading()
+    return measure_splits(
+        "readings",
+        split_rows,
+        options,
+        sets=(*UCI, *VARIANTS),
+        variants=VARIANTS,
+        readings=[reading.name for reading in readings],
+    )
+
+
+def split_rows(parts: Split) -> list[Row]:
+    """Every reading on one split, in both settings."""
+    return [
+        row
+        for scaled in (parts, _scaled_by_all_rows(parts))
+        for setting in SETTINGS
+        for row in _setting_rows(scaled, setting, scaled is not parts)
+    ]
+
+
+def _setting_rows(parts: Split, setting: Setting, by_all_rows: bool) -> Iterator[Row]:
+    learnt = _Learnt(parts, setting)
+    for reading in every_reading():
+        if (reading.scale == "all") != by_all_rows or (setting == "pure" and reading.taught):
+            continue
+        yield from _rows_of(reading, learnt)
+
+
+# ----------------------------------------------------------------------------- scores of the grids
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Fitted candidates of all widths, and their scores of every part of a split."""
+
+    candidates: list[Candidate]
+    scores: dict[str, Host]  # part → (rows, candidates)
+
+
+@dataclass(eq=False)
+class _Learnt:
+    """What the readings of a split share: the grids, fitted once for all widths."""
+
+    parts: Split
+    setting: Setting
+    _grids: dict[bool, _Grid] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        training = self.parts.training(self.setting)
+        rows, labels = training.validation, training.labels
+        tested = np.concatenate([self.parts.test, self.parts.sought])
+        truth = np.repeat([1.0, -1.0], [len(self.parts.test), len(self.parts.sought)])
+        self.rows = {
+            "normals": training.normals,
+            "anomalies": training.labelled,
+            "validation": rows,
+            "test": tested,
+        }
+        self.labels = {"validation": labels, "test": truth}
+
+    def grid(self, taught: bool) -> _Grid:
+        """The grid of learners, or of those among them that anomalies can teach."""
+        if taught not in self._grids:
+            widths = {form(w) for form in KERNEL_FORMS.values() for w in self._widths}
+            grid = candidates(
+                len(self.rows["normals"]),
+                widths=sorted(widths),
+                component_step=self.parts.protocol.component_step,
+                random_state=self.parts.seed,
+            )
+            grid = [c for c in grid if c.learner in TAUGHT] if taught else grid
+            fit_candidates(
+                grid, self.rows["normals"], self.rows["anomalies"], TAUGHT if taught else ()
+            )
+            fitted = [candidate.detector for candidate in grid]
+            found = {
+                part: score_together(fitted, rows) if len(rows) else np.empty((0, len(grid)))
+                for part, rows in self.rows.items()
+            }
+            self._grids[taught] = _Grid(grid, found)
+        return self._grids[taught]
+
+    def of(self, reading: Reading) -> _Grid:
+        """Its part of the grids: its widths, and learners taught where it says so."""
+        form = KERNEL_FORMS[reading.kernel_form]
+        widths = {form(width) for width in self._widths}
+        found = [
+            (candidate, grid, j)
+            for taught in (False, True)
+            if not taught or reading.taught
+            for grid in [self.grid(taught)]
+            for j, candidate in enumerate(grid.candidates)
+            if (candidate.learner in reading.taught) == taught
+            and candidate.settings.get("sigma", next(iter(widths))) in widths
+        ]
+        scores = {
+            part: np.column_stack([grid.scores[part][:, j] for _, grid, j in found])
+            for part in self.rows
+        }
+        return _Grid([candidate for candidate, _, _ in found], scores)
+
+    @property
+    def _widths(self) -> Sequence[float]:
+        return self.parts.protocol.widths
+
+
+# --------------------------------------------------------------------------------- from scores on
+
+
+def _rows_of(reading: Reading, learnt: _Learnt) -> Iterator[Row]:
+    """AUC and G-mean of the learners, the sum, and weights learnt in several ways."""
+    grid, labels = learnt.of(reading), learnt.labels
+    known = labels[reading.chosen_on]
+    chosen = best_per_learner(
+        grid.candidates, auc_of_columns(known, grid.scores[reading.chosen_on])
+    )
+    tables = {part: scores[:, chosen] for part, scores in grid.scores.items()}
+    if reading.scores == "out of fold":
+        tables |= _out_of_fold([grid.candidates[i] for i in chosen], learnt, reading.taught)
+    protocol = learnt.parts.protocol
+    pipeline = reading.pipeline(rhos=protocol.rhos, ps=protocol.ps)
+    found = {
+        name: (tables[reading.chosen_on][:, j], tables["test"][:, j])
+        for j, name in enumerate(LEARNERS)
+    }
+    found["sum"] = _summed(tables, known, reading, protocol.rhos)
+    ways: dict[str, tuple[Sequence[float], str]] = {
+        "ℓp": (sorted(protocol.ps), "hinge"),
+        "ℓp, least squares": (sorted(protocol.ps), "least_squares"),
+    }
+    if reading.kernel_form == "sigma":  # the norms are compared under one kernel, for time
+        ways |= {"ℓ2": ([2.0], "hinge"), "ℓ∞": ([np.inf], "hinge")}
+    for name, (ps, loss) in ways.items():
+        settings = clone(pipeline).set_params(loss=loss)
+        weights, of_test = _weighted(tables, known, reading, ps, settings)
+        found[name] = weights.fused, of_test
+        if name == "ℓp":
+            choices = {"rho": weights.rho, "p": weights.p}
+    values: dict[str, dict[str, float]] = {"auc": {}, "g_mean": {}, "g_mean, threshold on test": {}}
+    for name, (fused, of_test) in found.items():
+        truth = labels["test"]
+        values["auc"][name] = auc(of_test[truth > 0], of_test[truth < 0])
+        for metric, (rows, scores) in {
+            "g_mean": (known, fused),
+            "g_mean, threshold on test": (truth, of_test),
+        }.items():
+            offset = best_g_mean(rows, scores)[1]
+            decisions = np.where(of_test >= offset, 1.0, -1.0)
+            values[metric][name] = 100 * g_mean(truth, decisions)
+    for metric, figures in values.items():
+        rounded = {name: round(value, 4) for name, value in figures.items()}
+        row = {"setting": learnt.setting, "reading": reading.name, "metric": metric}
+        yield {**row, "values": rounded, **({"choices": choices} if metric == "auc" else {})}
+
+
+def _weighted(
+    tables: dict[str, Host], known: Host, reading: Reading, ps: Sequence[float], settings: Pipeline
+) -> tuple[Weights, Host]:
+    """The weights that the rows of choice prefer, and the fused scores of the test."""
+    best: tuple[Weights, Host] | None = None
+    # Batches have a scale of their own for each ρ; else one call chooses among all.
+    groups = [[rho] for rho in settings.rhos] if reading.scores == "batch" else [settings.rhos]
+    for rhos in groups:
+        scaled = _by_batch(tables, rhos[0]) if reading.scores == "batch" else tables
+        scores = Scores(scaled["normals"], scaled["anomalies"], scaled[reading.chosen_on])
+        found = choose_weights(scores, known, ps, clone(settings).set_params(rhos=rhos))
+        if best is None or found.areas.max() > best[0].areas.max():
+            best = found, found.scaler.transform(scaled["test"]) @ found.weights
+    assert best is not None
+    return best
+
+
+def _summed(
+    tables: dict[str, Host], known: Host, reading: Reading, rhos: Sequence[float]
+) -> tuple[Host, Host]:
+    """The sum rule, its ρ chosen likewise: fused scores of the rows of choice and of the test."""
+    best, found = -1.0, None
+    for rho in rhos:
+        scaled = _by_batch(tables, rho) if reading.scores == "batch" else tables
+        scaler = TwoSidedMinMax(rho, feature_range=(0, 1), clip=reading.clip)
+        scaler.fit(scaled["normals"])
+        fused = [scaler.transform(scaled[part]).sum(axis=1) for part in (reading.chosen_on, "test")]
+        area = float(auc_of_columns(known, fused[0]))
+        if area > best:
+            best, found = area, (fused[0], fused[1])
+    assert found is not None
+    return found
+
+
+def _by_batch(tables: dict[str, Host], rho: float) -> dict[str, Host]:
+    """Scores of validation and test, mapped so that their own quantiles are those of training.
+
+    The scaler of the training rows then scales each batch by its own quantiles.
+    """
+    own = {part: TwoSidedMinMax(rho, feature_range=(0, 1), clip=False) for part in tables}
+    for part in ("normals", "validation", "test"):
+        own[part].fit(tables[part])
+    lower, width = own["normals"].lower_, own["normals"].upper_ - own["normals"].lower_
+    mapped = {
+        part: lower + width * own[part].transform(tables[part]) for part in ("validation", "test")
+    }
+    return tables | mapped
+
+
+def _out_of_fold(
+    chosen: Sequence[Candidate], learnt: _Learnt, taught: Sequence[str]
+) -> dict[str, Host]:
+    """Scores of the rows that teach, by learners fitted to the other four fifths."""
+    rows = {part: learnt.rows[part] for part in ("normals", "anomalies")}
+    scores = {part: np.empty((len(own), len(chosen))) for part, own in rows.items()}
+    splitter = KFold(min(FOLDS, len(rows["normals"])), shuffle=True, random_state=learnt.parts.seed)
+    fold = {part: _fold_numbers(splitter, len(own)) for part, own in rows.items()}
+    for number in range(splitter.n_splits):
+        again = [replace(c, detector=clone(c.detector)) for c in chosen]
+        rest = {part: own[fold[part] != number] for part, own in rows.items()}
+        fit_candidates(again, rest["normals"], rest["anomalies"], taught)
+        for part, own in rows.items():
+            held_out = fold[part] == number
+            if held_out.any():
+                fitted = [c.detector for c in again]
+                scores[part][held_out] = score_together(fitted, own[held_out])
+    return scores
+
+
+def _fold_numbers(splitter: KFold, n: int) -> Host:
+    """The fold of each row; few rows are in folds of their own."""
+    numbers = np.arange(n)
+    if n > splitter.n_splits:
+        for number, (_, part) in enumerate(splitter.split(np.empty((n, 1)))):
+            numbers[part] = number
+    return numbers
+
+
+# ------------------------------------------------------------------------------- rows of a reading
+
+
+def _scaled_by_all_rows(parts: Split) -> Split:
+    """The same division, with features as z-scores of all its rows."""
+    names = ("train", "held_out", "test", "known", "sought")
+    whole = np.concatenate([getattr(parts, name) for name in names])
+    mean, deviation = whole.mean(axis=0), whole.std(axis=0)
+    deviation[deviation == 0] = 1.0
+    scaled = {name: (getattr(parts, name) - mean) / deviation for name in names}
+    return replace(parts, **scaled, cache={})
+
+
+def _species(data: Dataset, number: int) -> Dataset:
+    """Iris with another normal class; every source lists its 150 rows species by species."""
+    y = np.full(len(data.y), -1)
+    y[50 * number : 50 * (number + 1)] = 1
+    return replace(data, y=y)
+
+
+def _numbered(data: Dataset) -> Dataset:
+    """Glass with the number of its row, which UCI's file has as its first column, by class."""
+    number = np.arange(1.0, len(data.X) + 1)[:, None]
+    names = ("row number", *data.feature_names)
+    return replace(data, X=np.concatenate([number, data.X], axis=1), feature_names=names)
