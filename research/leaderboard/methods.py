@@ -58,7 +58,6 @@ METHODS: dict[str, Method] = {
     "COPOD": _of_pyod("copod", "COPOD"),
     "HBOS": _of_pyod("hbos", "HBOS"),
     "INNE": _of_pyod("inne", "INNE", seeded=True),
-    "PCA": _of_pyod("pca", "PCA", seeded=True),
     "Gaussian mixture": Method(
         _on_rows(lambda seed: GaussianMixture(5, reg_covar=1e-3, random_state=seed)), "ignores"
     ),

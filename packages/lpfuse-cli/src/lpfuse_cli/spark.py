@@ -317,7 +317,7 @@ class _SparkBlocks(Blocks):
     ) -> SparkVector:
         if width is not None:
             raise TypeError(
-                "Of a Spark DataFrame several numbers a row come from lpfuse.spark.score."
+                "Of a Spark DataFrame several numbers a row come from lpfuse_cli.spark.score."
             )
         each = [()] * len(self) if along is None else [(item,) for item in along]
         parts = [
