@@ -15,7 +15,7 @@ from pathlib import Path
 ADDRESS = ""  # of the repository, such as https://example.org/lpfuse/lpfuse
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("lpfuse", "lpfuse-cli", "lpfuse-faces")
+PACKAGES = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
 # What an index shows, and where in the repository it is.
 PAGES = {
     "Documentation": "/blob/main/docs/site/guide.md",
