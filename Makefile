@@ -15,7 +15,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 STEP := $(BIN)/python -m tools.step
 # First without extras: pip then takes the packages of the clone for whatever extra another of them requires.
-EDITABLE := --editable packages/lpfuse --editable packages/lpfuse-cli --editable packages/lpfuse-onnx
+EDITABLE := --editable packages/lpfuse --editable packages/lpfuse-cli --editable packages/lpfuse-onnx \
+	--editable packages/lpfuse-clients
 # research/ is never installed: it is found from the root of the clone, with the oracles of the tests.
 RESEARCH := PYTHONPATH=.:packages/lpfuse/tests
 
@@ -25,7 +26,7 @@ CLI := $(VENV)/cli.stamp
 DEV := $(VENV)/dev.stamp
 LAB := $(VENV)/research.stamp
 BUILT := $(VENV)/compiled.stamp
-PROJECTS := $(patsubst %,packages/%/pyproject.toml,lpfuse lpfuse-cli lpfuse-onnx lpfuse-faces)
+PROJECTS := $(patsubst %,packages/%/pyproject.toml,lpfuse lpfuse-cli lpfuse-onnx lpfuse-clients lpfuse-faces)
 # What is compiled, into libraries beside the sources.
 SOURCES := $(shell find packages/lpfuse/src -name '*.pyx' -o -name '*.pxd' -o -name '*.h') packages/lpfuse/hatch_build.py
 

@@ -79,7 +79,7 @@ def places(name: str, arguments: tuple[str, ...] = ()) -> tuple[str, ...]:
 @step
 def install() -> None:
     """All packages, editable, with all that tests, tools and the site need."""
-    names = ("lpfuse", "lpfuse-cli", "lpfuse-onnx", "lpfuse-faces")
+    names = ("lpfuse", "lpfuse-cli", "lpfuse-onnx", "lpfuse-clients", "lpfuse-faces")
     # First without extras: pip then takes these for whatever extra another of them requires.
     editable = [f"{ROOT / 'packages' / name}{extra}" for extra in ("", "[test]") for name in names]
     listed = ["requirements-dev.txt", "research/requirements.txt", "docs/requirements.txt"]

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host, is_blocked
-from lpfuse._base import auc_of_decisions, lazily, signs
+from lpfuse._base import auc_of_decisions, lazily, logged_once, signs
 from lpfuse._command_package import write_card
 from lpfuse._files import ANY, saved_as
 from lpfuse._logging import timed
@@ -219,6 +219,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------------------------- fitting
 
+    @logged_once
     def fit(
         self,
         X: Any,
@@ -1016,6 +1017,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         table = self._table(X)
         return active.describe_rows(self.result_, table, *self._score_table(table))
 
+    @logged_once
     def teach(self, X: Any, y: Any, *, chances: Any = None) -> Self:
         """Learn from answers: weights, threshold and experts, without fitting one-class detectors.
 
