@@ -19,6 +19,8 @@ from research.paper.learners import LEARNERS
 PLAIN = "as on the other pages"
 TAUGHT_PREFIX = "anomalies teach"
 HINDSIGHT = "HINDSIGHT"
+IRIS, GLASS = ("iris, setosa", "iris, versicolor"), "glass, with its row number"
+VARIANTS = (*IRIS, GLASS)
 AUC, G_MEAN, G_MEAN_ON_TEST = "auc", "g_mean", "g_mean, threshold on test"
 
 
@@ -37,7 +39,8 @@ class ReadingFigures:
         rows = list(rows)
         self.rows = rows
         self.names = list(dict.fromkeys(row["reading"] for row in rows))
-        self.sets = [name for name in dict.fromkeys(row["set"] for row in rows) if name in UCI]
+        names = dict.fromkeys(row["set"] for row in rows)
+        self.sets = [name for name in names if name not in VARIANTS]
         found: dict[tuple[str, ...], list[float]] = defaultdict(list)
         for row in rows:
             for method, value in row["values"].items():
@@ -60,6 +63,11 @@ class ReadingFigures:
         if setting == "pure":
             reading = without_teaching(reading)
         return (reading, setting, AUC, method, self.sets[0]) in self._means
+
+    @property
+    def of_sets(self) -> list[Row]:
+        """The rows, but for those of variants of a set."""
+        return [row for row in self.rows if row["set"] not in VARIANTS]
 
     @property
     def readings(self) -> list[str]:
@@ -100,9 +108,7 @@ def without_teaching(reading: str) -> str:
 def readings_page(rows: Sequence[Row], quick: bool = False) -> str:
     """All readings with their distance to the paper, set by set where it matters."""
     figures = ReadingFigures(rows)
-    scope = Figures(
-        [row | {"method": "", "value": 0.0} for row in rows if row["set"] in UCI], quick
-    )
+    scope = Figures([row | {"method": "", "value": 0.0} for row in figures.of_sets], quick)
     parts = [
         "# Every reading of the paper",
         prose(
@@ -165,7 +171,8 @@ def _means(figures: ReadingFigures, names: Sequence[str]) -> list[list[str]]:
             )
             for metric in (G_MEAN, G_MEAN_ON_TEST)
         ]
-        rows.append([name, *cells, *(f"{each:.1f}" for each in figures.distance(name))])
+        apart = [f"{each:.1f}" for each in figures.distance(name)] if whole else ["", ""]
+        rows.append([name, *cells, *apart])
     return rows
 
 
@@ -225,7 +232,7 @@ def _by_set(figures: ReadingFigures) -> list[str]:
 
 def _variants(figures: ReadingFigures) -> list[str]:
     """Data sets that Table 1 does not settle."""
-    names = [name for name in dict.fromkeys(row["set"] for row in figures.rows) if name not in UCI]
+    names = [name for name in VARIANTS if name in {row["set"] for row in figures.rows}]
     if not names:
         return []
     bases = [name for name in figures.sets if any(v.startswith(name) for v in names)]
