@@ -99,7 +99,7 @@ record: ## run CI as .ci/run does, and note in .ci/passed.json what passed, to b
 reproduce: $(LAB) ## the paper's experiments: make reproduce ARGS="uci --quick"
 	$(RESEARCH) $(BIN)/lpfuse reproduce $(ARGS)
 
-notebook: $(LAB) ## run examples/paper.ipynb anew, from data to the paper's tables, and store what it shows
+notebook: $(LAB) ## run the notebooks of examples anew, and store what they show
 	OMP_NUM_THREADS=1 $(RESEARCH) $(BIN)/python -m research.notebook
 
 # A warning is an error; nothing is fetched. Examples that did not change are not run again.

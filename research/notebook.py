@@ -1,4 +1,6 @@
-"""``python -m research.notebook``: run ``examples/paper.ipynb`` anew, and store what it shows.
+"""``python -m research.notebook``: run the notebooks of ``examples`` anew, and store their output.
+
+With names of files, only these.
 
 Cells that time something carry the tag `timing`: what they show changes from run to run. All others
 show the same on every machine, and a test compares.
@@ -8,12 +10,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PAPER = ROOT / "examples" / "paper.ipynb"
+NOTEBOOKS = (PAPER, *sorted((ROOT / "examples" / "notebooks").glob("*.ipynb")))
 TIMING = "timing"
 # The sets that the notebook fits learners to come with scikit-learn; those of a folder of one's own
 # may differ in a row.
@@ -60,13 +63,14 @@ def shown(notebook: Any) -> Iterator[tuple[str, str]]:
                 yield cell.id, data.get("text/markdown") or data["text/plain"]
 
 
-def main() -> None:
-    """Run it, and write it back."""
+def main(names: Sequence[str]) -> None:
+    """Run them, and write them back."""
     import nbformat
 
-    nbformat.write(executed(), PAPER)
-    print(f"{PAPER.relative_to(ROOT)}: run anew.")
+    for path in [Path(name).resolve() for name in names] or NOTEBOOKS:
+        nbformat.write(executed(path), path)
+        print(f"{path.relative_to(ROOT)}: run anew.")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

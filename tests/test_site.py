@@ -116,14 +116,53 @@ def test_every_public_name_is_in_the_reference(laid_out, reference):
         assert all(re.search(rf"(^|[ :]){name}$", page, re.M) for name in names)
 
 
+def test_the_reference_lists_names_by_task(laid_out, reference):
+    found = reference["public_names"]()
+    by_task = reference["tasks"](found)
+    listed = [(module, name) for parts in by_task.values() for module, of in parts for name in of]
+    assert sorted(listed) == sorted((module, name) for module in found for name in found[module])
+    assert ("lpfuse", ["SVDD"]) not in by_task["Fuse detectors"]
+    assert "SVDD" in dict(by_task["Detect anomalies with one detector"])["lpfuse"]
+    page = (laid_out / "reference" / "index.rst").read_text()
+    assert all(f"\n{task}\n---" in page for task in by_task)
+    assert reference["tasks"]({"lpfuse.new": {"Thing": "class"}}) == {
+        "More": [("lpfuse.new", ["Thing"])]
+    }
+
+
 def test_figures_of_the_landing_page_are_those_of_the_readme():
     """Which are those of the benchmarks."""
     readme = (ROOT / "README.md").read_text()
     told = re.findall(
-        r"\d+\.\d", (SITE / "index.md").read_text().partition("**What it gains.**")[2]
+        r"\d+\.\d",
+        (SITE / "index.md").read_text().partition("## What it gains")[2].partition("##")[0],
     )
     assert len(told) == 11
     assert all(figure in readme for figure in told)
+
+
+def test_the_dashboard_shows_figures_of_the_pages_with_date_and_commit(laid_out):
+    board = runpy.run_path(str(SITE / "dashboard.py"))
+    page = (laid_out / "benchmarks.md").read_text()
+    for figures in board["FIGURES"].values():
+        for figure in figures:
+            (row,) = re.findall(rf"^\| {re.escape(figure.words)} \| (.+?) \|$", page, re.M)
+            value, date, commit, link = row.split(" | ")
+            assert value
+            assert re.fullmatch(r"\d{4}-\d\d-\d\d|not known", date)
+            assert re.fullmatch(r"`([0-9a-f]{7,}|not known)`", commit)
+            assert figure.page in link
+    assert all(
+        f"({page})" in (laid_out / "benchmarks.md").read_text() for page, _ in board["goals"]()
+    )
+
+
+def test_a_figure_that_a_page_does_not_have_is_an_error():
+    board = runpy.run_path(str(SITE / "dashboard.py"))
+    first = next(iter(board["FIGURES"].values()))[0]
+    assert float(board["value"](first).partition(" ")[0]) > 50
+    with pytest.raises(KeyError, match="has no cell 'no such method'"):
+        board["value"](first._replace(row="no such method"))
 
 
 def test_there_are_a_dozen_examples_and_the_build_runs_all():

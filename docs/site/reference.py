@@ -16,6 +16,34 @@ KINDS = {"class": "Classes", "exception": "Warnings and errors", "function": "Fu
          "data": "Constants",
          "alias": "Types"}  # fmt: skip
 
+# What is looked for, and where it is: modules, or single names of `lpfuse`.
+TASKS = {
+    "Fuse detectors": (
+        "lpfuse.FusedDetector", "lpfuse.FusedDetectorCV", "lpfuse.OneClassEnsembleClassifier",
+        "lpfuse.DirectionWarning", "lpfuse.ensemble.components", "lpfuse.adapters", "lpfuse.frames",
+        "lpfuse.views",
+    ),
+    "Fuse scores": (
+        "lpfuse.LpFusion", "lpfuse.lp_path", "lpfuse.FixedRule", "lpfuse.TwoSidedMinMax",
+        "lpfuse.TailScaler", "lpfuse.fusion",
+    ),
+    "Detect anomalies with one detector": (
+        "lpfuse.SVDD", "lpfuse.OneClassGP", "lpfuse.KernelPCADetector", "lpfuse.GMMDetector",
+        "lpfuse.KNNDetector", "lpfuse.LOFDetector", "lpfuse.HistogramDetector",
+        "lpfuse.ColumnForest", "lpfuse.RobustCovarianceDetector", "lpfuse.detectors",
+    ),
+    "Set thresholds, control false alarms": ("lpfuse.threshold", "lpfuse.metrics"),
+    "Ask for labels and learn from them": ("lpfuse.answers",),
+    "Check that weights are optimal": ("lpfuse.verify", "lpfuse.verification", "lpfuse.optim"),
+    "Follow rows in time, detect drift": ("lpfuse.time", "lpfuse.monitor"),
+    "Draw": ("lpfuse.plots",),
+    "Save, load, export": ("lpfuse.load", "lpfuse.io", "lpfuse.onnx_export", "lpfuse_onnx"),
+    "Use with other libraries": ("lpfuse.pyod", "lpfuse.river", "lpfuse.spark"),
+    "Run the paper's method": ("lpfuse.paper",),
+    "Work with files: lpfuse-cli": ("lpfuse_cli",),
+    "Work with videos: lpfuse-faces": ("lpfuse_faces",),
+}  # fmt: skip
+
 # Constants whose value is no longer than this are shown with it.
 SHORT = 150
 
@@ -68,7 +96,7 @@ def write_reference(folder: Path) -> None:
     found = public_names()
     for module, names in found.items():
         _write(folder / f"{module}.rst", module_page(module, names))
-    _write(folder / "index.rst", index_page(list(found)))
+    _write(folder / "index.rst", index_page(found))
     current = {f"{module}.{name}" for module, names in found.items() for name in names}
     for stub in (folder / "names").glob("*.rst"):  # of an earlier build, of names that are gone
         if stub.stem not in current:
@@ -122,16 +150,48 @@ def _comment(module: str, name: str) -> str:
     return ""
 
 
-def index_page(modules: list[str]) -> str:
-    """Modules with what each is for, and the toctree."""
-    lines = ["Reference", "=========", ""]
-    lines += ["Every public name. What is not listed here may change without notice.", ""]
-    lines += [".. list-table::", "   :widths: 30 70", ""]
-    for module in modules:
-        said = (import_module(module).__doc__ or "").strip().splitlines()[0]
-        lines += [f"   * - :doc:`{module} <{module}>`", f"     - {said}"]
-    lines += ["", ".. toctree::", "   :hidden:", "   :maxdepth: 1", ""]
-    return "\n".join(lines + [f"   {module}" for module in modules] + [""])
+def tasks(found: dict[str, dict[str, str]]) -> dict[str, list[tuple[str, list[str]]]]:
+    """Of each task, its modules with their names; what no task claims is listed at the end.
+
+    A task that claims a package claims the modules inside it, unless another names them.
+    """
+    claimed = {name: task for task, names in TASKS.items() for name in names}
+    listed: dict[str, dict[str, list[str]]] = {task: {} for task in [*TASKS, "More"]}
+    for module, names in found.items():
+        package = module.partition(".")[0]
+        home = claimed.get(module) or (claimed.get(package) if package != "lpfuse" else None)
+        for name in names:
+            task = claimed.get(f"{module}.{name}") or home or "More"
+            listed[task].setdefault(module, []).append(name)
+    return {task: [*modules.items()] for task, modules in listed.items() if modules}
+
+
+def index_page(found: dict[str, dict[str, str]]) -> str:
+    """Names by task, with what each module is for, and the toctree."""
+    lines = ["API reference", "=============", ""]
+    lines += [
+        "Every public name, by task. A name that is not listed here is private, and may change.",
+        "",
+    ]
+    for task, modules in tasks(found).items():
+        lines += [task, "-" * len(task), "", ".. list-table::", "   :widths: 35 65", ""]
+        for module, names in modules:
+            if module == "lpfuse":
+                for name in names:
+                    lines += [f"   * - :py:obj:`{name} <{module}.{name}>`"]
+                    lines += [f"     - {_summary(getattr(import_module(module), name))}"]
+                continue
+            lines += [f"   * - :doc:`{module} <{module}>`"]
+            lines += [f"     - {_summary(import_module(module))}"]
+        lines += [""]
+    lines += [".. toctree::", "   :hidden:", "   :maxdepth: 1", ""]
+    return "\n".join(lines + [f"   {module}" for module in found] + [""])
+
+
+def _summary(value: Any) -> str:
+    """The first paragraph of a docstring, on one line."""
+    first = (inspect.getdoc(value) or "").partition("\n\n")[0]
+    return " ".join(first.split())
 
 
 def _write(path: Path, text: str) -> None:

@@ -16,6 +16,7 @@ from posixpath import normpath, relpath
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "docs" / "site"
 sys.path.insert(0, str(SITE))
+from dashboard import dashboard  # noqa: E402
 from notebook import notebook_page  # noqa: E402
 
 # Pages from outside docs/, and the place of each on the site.
@@ -30,14 +31,19 @@ ELSEWHERE = {
     "research/speed/README.md": "research/speed.md",
     "docs/adr/README.md": "adr/index.md",
     "examples/paper.ipynb": "paper.md",
+    "examples/notebooks/pyod_user.ipynb": "notebooks/pyod-user.md",
+    "examples/notebooks/analyst.ipynb": "notebooks/analyst.md",
+    "examples/notebooks/researcher.ipynb": "notebooks/researcher.md",
 }
 # What llms.txt links to beside pages.
 MAP = {"llms.txt": "llms.txt", "examples/gallery": "gallery/index.rst"}
 # Pages that are written for readers of the files, and on the site list their neighbours.
 LISTED = {
+    "results/paper.md": "\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n",
     "adr/index.md": "\n```{toctree}\n:hidden:\n:glob:\n\n0*\n```\n",
     "research/index.md": "\n```{toctree}\n:hidden:\n\nspeed\n```\n",
 }
+DASHBOARD = "<!-- dashboard -->"
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 
 
@@ -60,16 +66,19 @@ def write_sources(target: Path) -> None:
         notebook = source.endswith(".ipynb")
         pictures = target / _folder(source)  # as for any page, at their place in the repository
         text = notebook_page(ROOT / source, pictures) if notebook else (ROOT / source).read_text()
+        if DASHBOARD in text:
+            text = text.replace(DASHBOARD, dashboard())
         text, linked = moved(text, source, placed)
         text += LISTED.get(place, "")
         if notebook:
-            text += f"\n[The notebook itself](files/{source}), to run it.\n"
+            file = relpath(f"files/{source}", _folder(place) or ".")
+            text += f"\n[The notebook itself]({file}), to run it.\n"
             linked.append(source)
         _write(target / place, text)
         for file in linked:
             _copy(ROOT / file, target / "files" / file)
     _write(target / "extra" / "llms.txt", map_for_assistants(placed))
-    for picture in (ROOT / "docs").rglob("*.png"):
+    for picture in [*(ROOT / "docs").rglob("*.png"), *(ROOT / "docs").rglob("*.svg")]:
         above = SITE if picture.is_relative_to(SITE) else ROOT / "docs"
         _copy(picture, target / picture.relative_to(above))
 
@@ -85,7 +94,7 @@ def moved(text: str, source: str, placed: dict[str, str]) -> tuple[str, list[str
             return match[0]
         file = normpath(f"{folder}/{target}") if folder else normpath(target)
         place = placed.get(file)
-        if place is None and file.endswith(".png"):
+        if place is None and file.endswith((".png", ".svg")):
             place = file.removeprefix("docs/site/").removeprefix("docs/")
         if place is None:
             files.append(file)

@@ -30,7 +30,8 @@ from research.studies.tables.splits import half_of, table_key, table_names
 
 RATES = (0.0, 0.05, 0.1)
 MOST_CONTEXT = 2048
-BLENDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.65)  # weights of the network beside the pool
+BLENDS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # weights of the network beside the pool
+SHARES = ("0.0", "0.03", "0.1")  # of hidden rows, that the prior of the pool assumes
 LIKE_PILOT = 60  # tables of the first study: the first ones by a hash of their names
 
 
@@ -180,17 +181,17 @@ def store_sums(folder: Path, path: Path) -> None:
 
 
 def measured(sums: Path, scores: Path) -> Iterator[dict[str, Any]]:
-    """AUC of the network alone, of the pool, and of both, a row a set and share of hidden rows.
+    """AUC of the network alone and beside the pool, a row a set and share of hidden rows.
 
-    "pool" is by the assumed share of its prior, "both" by the same and the weight of the network.
+    "both" has a list a share that the prior of the pool assumes: AUC by the weights in `BLENDS`, of
+    which the first is 0, the pool alone.
     """
     pool, net = (np.load(path, allow_pickle=False) for path in (sums, scores))
     halves = {table_key(name): half for name, half in half_of(table_names()).items()}
     pilots = {table_key(name) for name in table_names() if is_like_pilot(name)}
-    shares = sorted({key.split("|")[3] for key in pool.files}, key=float)
     for at in dict.fromkeys(key.rpartition("|")[0] for key in net.files):
         collection, key, rate = at.split("|")
-        if f"{at}|{shares[0]}|test" not in pool.files:
+        if f"{at}|{SHARES[0]}|test" not in pool.files:
             continue
         train, *new = (
             net[f"{at}|{part}"].astype(np.float64) for part in ("train", "test", "sought")
@@ -199,27 +200,27 @@ def measured(sums: Path, scores: Path) -> Iterator[dict[str, Any]]:
         alone = [scale.transform(of[:MOST_TEST, None])[:, 0] for of in new]
         row: dict[str, Any] = {
             "group": "development" if collection == "anomaly" else halves[key], "set": key,
-            "rate": float(rate), "pilot": key in pilots, "n": len(train), "net": auc(*alone),
+            "rate": float(rate), "pilot": key in pilots, "n": len(train),
+            "net": round(auc(*alone), 2),
         }  # fmt: skip
-        for share in shares:
+        both = {}
+        for share in SHARES:
             of_pool = [pool[f"{at}|{share}|{part}"] for part in ("test", "sought")]
-            row[f"pool {share}"] = auc(*of_pool)
-            for w in BLENDS:
-                both = [(1 - w) * a + w * b for a, b in zip(of_pool, alone, strict=True)]
-                row[f"both {share} {w}"] = auc(*both)
-        yield {k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}
+            both[share] = [
+                round(auc(*((1 - w) * a + w * b for a, b in zip(of_pool, alone, strict=True))), 2)
+                for w in BLENDS
+            ]
+        yield row | {"both": both}
 
 
 def chosen_weight(rows: Sequence[Mapping[str, Any]], share: str) -> float:
     """Weight of the network that is best over the choosing half and the development sets."""
 
-    def gain(w: float) -> float:
-        return float(np.mean([
-            np.mean([row[f"both {share} {w}"] for row in rows if row["group"] == group])
-            for group in ("development", "choose")
-        ]))  # fmt: skip
-
-    return max(BLENDS, key=gain)
+    by_weight = [
+        np.mean([row["both"][share] for row in rows if row["group"] == group], axis=0)
+        for group in ("development", "choose")
+    ]
+    return BLENDS[int(np.mean(by_weight, axis=0).argmax())]
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -232,12 +233,13 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> str:
         at = [[row for row in here if row["rate"] == rate] for rate in RATES]
         means = [f"{np.mean([row['net'] for row in of]):.2f}" for of in at]
         lines.append([f"{group}, network alone ({len(at[0])} sets)", "", *means])
-        for share in ("0.0", "0.03", "0.05", "0.1"):
+        for share in SHARES:
             w = chosen_weight(rows, share)
             cells = []
             for of in at:
-                pool = [row[f"pool {share}"] for row in of]
-                gain = compare([row[f"both {share} {w}"] for row in of], pool).difference
+                pool = [row["both"][share][0] for row in of]
+                both = [row["both"][share][BLENDS.index(w)] for row in of]
+                gain = compare(both, pool).difference
                 cells.append(
                     f"{np.mean(pool):.2f} {gain.mean:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}]"
                 )

@@ -205,11 +205,21 @@ class Block(nn.Module):
 
 
 class Network(nn.Module):
-    """Tokens in, a score a row out: high = anomalous."""
+    """Tokens in, a score a row out: high = anomalous.
 
-    def __init__(self, width: int = 192, layers: int = 6, heads: int = 6, cell: int = 32) -> None:
+    With `values` or `columns` 0, what comes of the cells in their places, or of the small network
+    over the columns, is left out.
+    """
+
+    def __init__(
+        self, width: int = 192, layers: int = 6, heads: int = 6, cell: int = 32,
+        values: int = 1, columns: int = 1,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.settings = {"width": width, "layers": layers, "heads": heads, "cell": cell}
+        self.settings = {
+            "width": width, "layers": layers, "heads": heads, "cell": cell,
+            "values": values, "columns": columns,
+        }  # fmt: skip
         self.from_values = nn.Linear(2 * MOST_COLUMNS, width)
         self.from_row = nn.Sequential(
             nn.Linear(N_ROW, width), nn.GELU("tanh"), nn.Linear(width, width)
@@ -225,9 +235,12 @@ class Network(nn.Module):
 
     def forward(self, given: Tokens, labels: Tensor) -> Tensor:
         n = labels.shape[1]
-        cells = self.of_cell(given.cells)
-        pooled = torch.cat([cells.mean(2), cells.amax(2)], 2)
-        x = self.from_values(given.values) + self.from_row(given.profile) + self.from_cells(pooled)
+        x = self.from_row(given.profile)
+        if self.settings["values"]:
+            x = x + self.from_values(given.values)
+        if self.settings["columns"]:
+            cells = self.of_cell(given.cells)
+            x = x + self.from_cells(torch.cat([cells.mean(2), cells.amax(2)], 2))
         known = self.label[labels.long() + 1] + self.place[0]
         x = x + torch.cat([known, self.place[1].expand(x.shape[0], x.shape[1] - n, -1)], 1)
         for block in self.blocks:

@@ -1,7 +1,8 @@
 """Which made-up world teaches most: a short training run on each, judged by the choosing half.
 
 ``python -m research.incontext.worlds OUT SECONDS NAME…`` trains on all of them at once, each in a
-process of its own, and appends a line a world to ``OUT/worlds.jsonl``.
+process of its own, and appends a line a run to ``OUT/worlds.jsonl``. A name may end in settings of
+the network, as in ``"classes|values=0"``.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ from research.incontext.world import WORLDS
 
 
 def judge(name: str, out: Path, seconds: float, device: str) -> None:
-    folder = out / name.replace(", ", "-")
-    net = train(name, seconds, folder, device=device, times=2)
-    found = store_scores(net, ["development", "choose"], folder / "scores.npz", seconds=90)
+    world, *changes = name.split("|")
+    settings = {key: int(value) for key, value in (change.split("=") for change in changes)}
+    folder = out / "".join(c if c.isalnum() else "-" for c in name)
+    net = train(world, seconds, folder, device=device, times=2, **settings)
+    found = store_scores(
+        net, ["development", "choose", "confirm"], folder / "scores.npz", seconds=120
+    )
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-    line = json.dumps({"world": name, "steps": about["steps"], "tables": about["tables"], **found})
+    line = json.dumps({"run": name, "steps": about["steps"], "tables": about["tables"], **found})
     with open(out / "worlds.jsonl", "a", encoding="utf-8") as file:
         file.write(line + "\n")
     print(line, flush=True)

@@ -1,4 +1,4 @@
-"""The notebook runs from a clone, and shows what the stored rows say."""
+"""Notebooks run from a clone; that of the paper shows what the stored rows say."""
 
 import re
 from copy import deepcopy
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.cases import cases
 from research import notebook
 from research.common.comparison import Figures
 from research.common.store import read_rows
@@ -15,6 +16,7 @@ nbformat = pytest.importorskip("nbformat", reason="notebooks need nbformat")
 pytest.importorskip("nbclient", reason="notebooks are run by nbclient")
 
 ROOT = Path(__file__).parents[2]
+LINK = re.compile(r"\]\(((?!https?:)[^)#]+)[^)]*\)")
 PAGES = ROOT / "docs" / "results"
 
 
@@ -37,12 +39,21 @@ def page_table(page, number):
     return {row: dict(cells) for row, cells in table.items()}
 
 
-def test_the_notebook_is_valid_and_was_run_in_order(stored):
-    nbformat.validate(stored)
-    code = [cell for cell in stored.cells if cell.cell_type == "code"]
+def test_there_is_a_notebook_for_each_person():
+    names = {path.stem for path in notebook.NOTEBOOKS}
+    assert names == {"paper", "pyod_user", "analyst", "researcher"}
+
+
+@cases("path", notebook.NOTEBOOKS)
+def test_a_notebook_is_valid_and_was_run_in_order(path):
+    book = nbformat.read(path, as_version=4)
+    nbformat.validate(book)
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     assert not any(output.output_type == "error" for cell in code for output in cell.outputs)
-    assert notebook.PAPER.stat().st_size < 100_000
+    assert path.stat().st_size < 100_000
+    for target in LINK.findall("\n".join(cell.source for cell in book.cells)):
+        assert (path.parent / target).exists(), target
 
 
 @pytest.mark.parametrize(("cell", "number"), [("table-2", 0), ("table-2-g-mean", 1)])
@@ -90,10 +101,13 @@ def test_the_text_has_the_stored_means(stored):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the kernel's own machinery
-def test_a_run_shows_what_is_stored(stored):
-    pytest.importorskip("cvxpy", reason="the notebook times cvxpy")
+@pytest.mark.parametrize("path", notebook.NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_run_shows_what_is_stored(path):
+    pytest.importorskip("cvxpy", reason="the notebook of the paper times cvxpy")
     pytest.importorskip("statsmodels", reason="comparisons need statsmodels")
-    assert list(notebook.shown(notebook.executed())) == list(notebook.shown(stored))
+    pytest.importorskip("pyod", reason="a notebook for users of PyOD")
+    stored = nbformat.read(path, as_version=4)
+    assert list(notebook.shown(notebook.executed(path))) == list(notebook.shown(stored))
 
 
 @pytest.mark.filterwarnings("ignore")

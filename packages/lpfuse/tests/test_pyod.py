@@ -1,7 +1,7 @@
 """What PyOD asks of a detector, and its ensembles with ours inside.
 
 The checks of the first part ask what PyOD's tests ask of each of its detectors, in words of ours;
-`docs/clients.md` says how many of theirs pass.
+`docs/adr/0028` says how many of theirs pass.
 """
 
 import subprocess

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from research.common.protocol import auc  # noqa: E402
-from research.incontext.evaluate import chosen_weight, score_rows, summary  # noqa: E402
+from research.incontext.evaluate import BLENDS, SHARES, chosen_weight, score_rows, summary  # noqa: E402
 from research.incontext.network import Network, halves, tokens  # noqa: E402
 from research.incontext.train import rank_loss, train  # noqa: E402
 from research.incontext.world import (  # noqa: E402
@@ -159,11 +159,8 @@ def test_summary_chooses_by_the_choosing_sets_alone():
         for i in range(4):
             row = {"group": group, "set": f"{group}{i}", "rate": 0.05 * (i % 3), "pilot": False}
             row |= {"net": 70.0, "n": 50}
-            for share in ("0.0", "0.03", "0.05", "0.1"):
-                row[f"pool {share}"] = 80.0
-                for w in (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.65):
-                    row[f"both {share} {w}"] = 81.0 + i / 10 if w == best else 79.0
-            rows.append(row)
+            areas = [80.0] + [81.0 + i / 10 if w == best else 79.0 for w in BLENDS[1:]]
+            rows.append({**row, "both": dict.fromkeys(SHARES, areas)})
     assert chosen_weight(rows, "0.0") == 0.2
     confirm = [line for line in summary(rows).splitlines() if line.startswith("| confirm, pool")]
     assert all("0.2 |" in line and "-1.00" in line for line in confirm)

@@ -1,6 +1,7 @@
 """Stored records → goals, page and guide; the committed pages are those of the stored records."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from helpers.cases import cases
 from research.speed.scaling.figure import draw
 from research.speed.scaling.goals import goals
 from research.speed.scaling.results import Results
-from research.speed.scaling.tables import filled, results_page, write_tables
+from research.speed.scaling.tables import PARTS, filled, results_page, write_tables
 
 ROOT = Path(__file__).parents[4]
 ENVIRONMENT = {
@@ -261,8 +262,11 @@ def test_the_committed_page_is_that_of_the_stored_records(stored):
 
 def test_figures_of_the_guide_are_those_of_the_stored_records(stored):
     guide = (ROOT / "docs" / "scaling.md").read_text()
-    assert "<!-- measured: plan -->" in guide
+    assert "<!-- measured: paths -->" in guide
     assert filled(guide, stored) == guide
+    minutes = re.findall(r"(\d+) minutes", guide)
+    assert minutes
+    assert all(f"| {each} min |" in PARTS["plan"](stored) for each in minutes)
 
 
 def test_memory_is_within_what_the_guide_says(stored):
