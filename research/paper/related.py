@@ -239,7 +239,8 @@ def related_page(rows: Sequence[Row], of_classes: Sequence[Row]) -> str:
         prose(
             f"""Lai et al. (2002) stack the outputs of several SVDDs and compare the vectors by the
             cosine. Here an SVDD for each of the paper's five widths; the cosine is to the mean
-            vector of the training normals. ρ, and p of ℓp, are chosen on validation. Mean test AUC in %,
+            vector of the training normals. ρ, and p of ℓp, are chosen on validation. Mean test AUC
+            in %,
             {_scope(rows)}."""
         ),
         markdown(_table(rows, SETTINGS, STACKS)),
@@ -248,7 +249,8 @@ def related_page(rows: Sequence[Row], of_classes: Sequence[Row]) -> str:
             f"""Juszczak and Duin (2004) combine one-class classifiers of single features, and use
             those whose feature is there. Here a normal density for each column, and a rule over the
             densities. The four learners are the paper's, on rows whose gaps are filled with means
-            of the training rows. Cells of validation and test are missing at random, training rows are
+            of the training rows. Cells of validation and test are missing at random, training rows
+            are
             whole. Mean test AUC in %, {_scope(rows)}, pure."""
         ),
         markdown(_table(rows, settings, rules)),
@@ -257,7 +259,8 @@ def related_page(rows: Sequence[Row], of_classes: Sequence[Row]) -> str:
             f"""The paper's four learners for each class, or for each bit of an error-correcting
             output code of twice as many bits as classes (Krawczyk et al. 2015); joints learn from
             validation rows. Accuracy in %, {_scope(of_classes)} of scikit-learn, at most
-            {MOST_ROWS} rows of each. Logistic regression learns from training and validation rows, as a
+            {MOST_ROWS} rows of each. Logistic regression learns from training and validation rows,
+            as a
             control."""
         ),
         markdown(_table(of_classes, CLASSES, _methods(of_classes), by="set", metric="accuracy")),
