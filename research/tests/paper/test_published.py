@@ -29,6 +29,8 @@ PAGES = (
     "labels",
     "claims",
     "contamination",
+    "related",
+    "readings",
 )
 
 
