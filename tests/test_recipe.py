@@ -1,5 +1,8 @@
 """The conda recipe asks for what the package asks for, and rehearsals find wrong numbers."""
 
+import hashlib
+import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -8,7 +11,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from tools.oldest import PROJECTS
-from tools.packaging_steps import check_release, projects
+from tools.packaging_steps import check_release, checksums, projects, set_version
 
 ROOT = Path(__file__).parents[1]
 RECIPE_FILE = ROOT / "recipes" / "lpfuse" / "recipe.yaml"
@@ -61,6 +64,43 @@ def test_the_recipe_is_one_that_conda_packages_are_built_from():
 def test_a_release_of_another_number_is_refused():
     with pytest.raises(SystemExit, match=r"lpfuse has the version .*CHANGELOG.*CITATION"):
         check_release("v99.0")
+
+
+def test_a_number_is_written_wherever_one_stands(tmp_path):
+    old = PROJECT["project"]["version"]
+    names = [*ROOT.glob("packages/*/pyproject.toml"), RECIPE_FILE]
+    names += [ROOT / "CITATION.cff", ROOT / "CHANGELOG.md"]
+    for path in names:
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    set_version("7.8.9", "2031-02-03", tmp_path)
+    for path in names:
+        before = path.read_text(encoding="utf-8")
+        after = (tmp_path / path.relative_to(ROOT)).read_text(encoding="utf-8")
+        if path.name == "CHANGELOG.md":
+            assert "\n## [Unreleased]\n\n## [7.8.9], 2031-02-03\n" in after
+        else:
+            # Nothing else has changed: put back, the text is as before.
+            assert after.replace("7.8.9", old) == before != after
+            assert not re.search(rf"(==|ersion[ =:\"]+){re.escape(old)}", after)
+    with pytest.raises(SystemExit, match="A version is such as"):
+        set_version("v1", "2031-02-03", tmp_path)
+
+
+def test_checksums_are_those_of_the_files(tmp_path):
+    sums = tmp_path / "SHA256SUMS"
+    with pytest.raises(SystemExit, match="no wheel"):
+        checksums(tmp_path, sums)
+    (tmp_path / "a-1.whl").write_bytes(b"a")
+    (tmp_path / "b-1.tar.gz").write_bytes(b"b")
+    (tmp_path / "notes.txt").write_bytes(b"c")
+    checksums(tmp_path, sums)
+    lines = dict(line.split("  ")[::-1] for line in sums.read_text().splitlines())
+    assert lines == {
+        "a-1.whl": hashlib.sha256(b"a").hexdigest(),
+        "b-1.tar.gz": hashlib.sha256(b"b").hexdigest(),
+    }
 
 
 def test_all_packages_have_one_number():

@@ -79,6 +79,15 @@ def digests(dist: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in dist.iterdir()}
 
 
+def checksums(dist: Path, sums: Path) -> None:
+    """Write digests as `sha256sum --check` reads them; a person signs that file."""
+    found = {name: each for name, each in digests(dist).items() if name.endswith((".whl", ".gz"))}
+    if not found:
+        raise SystemExit("dist/ holds no wheel and no sdist. Run: python -m tools.step build")
+    sums.parent.mkdir(exist_ok=True)
+    sums.write_text("".join(f"{each}  {name}\n" for name, each in sorted(found.items())))
+
+
 def wheel(dist: Path, name: str, pure: bool = False) -> Path:
     """The wheel of a package for this platform, or else for all; there must be one of a kind."""
     found = list(dist.glob(f"{name.replace('-', '_')}-*.whl"))
@@ -158,6 +167,27 @@ def oldest() -> None:
         # Old packages beside newer ones that they require warn of each other: typer of click.
         options += ["-W", "default::DeprecationWarning"]
         clean.run("python", "-m", "pytest", *options, *TESTS_OF_OLDEST, cwd=packages)
+
+
+def set_version(version: str, date: str, root: Path = ROOT) -> None:
+    """Write a version into packages, citation, recipe and changelog."""
+    if not re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", version):
+        raise SystemExit(f"A version is such as 0.2.0, 0.2.0rc1 or 0.2.0.dev1, not {version}.")
+    rules = {
+        r'(?m)^(version = ")[^"]+(")': "packages/*/pyproject.toml",
+        r'("lpfuse[\w-]*(?:\[[\w,]+\])?==)[\w.]+(")': "packages/*/pyproject.toml",
+        r"(?m)^(version: )\S+()": "CITATION.cff",
+        r'(?m)^(  version: ")[^"]+(")': "recipes/lpfuse/recipe.yaml",
+    }
+    for rule, pattern in rules.items():
+        for path in sorted(root.glob(pattern)):
+            text = path.read_text(encoding="utf-8")
+            path.write_text(re.sub(rule, rf"\g<1>{version}\g<2>", text), encoding="utf-8")
+    changes = root / "CHANGELOG.md"
+    text = changes.read_text(encoding="utf-8")
+    heading = f"## [Unreleased]\n\n## [{version}], {date}\n"
+    text = re.sub(r"(?m)^## \[Unreleased\].*\n", heading, text, count=1)
+    changes.write_text(text, encoding="utf-8")
 
 
 def check_release(tag: str) -> None:

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import date
 from importlib.util import find_spec
 
 from tools import packaging_steps, site_steps
@@ -237,6 +238,18 @@ def recipe(*channels: str) -> None:
 def oldest() -> None:
     """Tests with the oldest versions that pyproject.toml admits."""
     packaging_steps.oldest()
+
+
+@step
+def checksums() -> None:
+    """Digests of what lies in dist/ into build/SHA256SUMS, to be signed."""
+    packaging_steps.checksums(DIST, ROOT / "build" / "SHA256SUMS")
+
+
+@step
+def number(version: str) -> None:
+    """Write a version, such as 0.2.0, wherever one stands, and today's date into the changelog."""
+    packaging_steps.set_version(version, date.today().isoformat())
 
 
 @step

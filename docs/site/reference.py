@@ -156,11 +156,12 @@ def tasks(found: dict[str, dict[str, str]]) -> dict[str, list[tuple[str, list[st
     A task that claims a package claims the modules inside it, unless another names them.
     """
     claimed = {name: task for task, names in TASKS.items() for name in names}
+    order = {name: number for number, name in enumerate(claimed)}
     listed: dict[str, dict[str, list[str]]] = {task: {} for task in [*TASKS, "More"]}
     for module, names in found.items():
         package = module.partition(".")[0]
         home = claimed.get(module) or (claimed.get(package) if package != "lpfuse" else None)
-        for name in names:
+        for name in sorted(names, key=lambda name: order.get(f"{module}.{name}", len(order))):
             task = claimed.get(f"{module}.{name}") or home or "More"
             listed[task].setdefault(module, []).append(name)
     return {task: [*modules.items()] for task, modules in listed.items() if modules}

@@ -24,6 +24,22 @@ VARIANTS = (*IRIS, GLASS)
 AUC, G_MEAN, G_MEAN_ON_TEST = "auc", "g_mean", "g_mean, threshold on test"
 
 
+FIRST = """| question | the choice of the first reading |
+|---|---|
+| kernel width w | σ in exp(−D / 2σ²), D = ‖x − x′‖²; *scale*: exp(−D / w²), *variance*: exp(−D / 2w) |
+| | *denominator*: exp(−D / w), *gamma*: exp(−wD) |
+| normalisation of scores | s′ = (s − l) / (u − l), not clipped; l and u leave ρ/2 % of the normals outside |
+| who learns from anomalies | the weights; half of the known anomalies teach, the others validate |
+| scores that teach the weights | those of the learners' own training rows; *out of fold*: of rows they have not seen |
+| | *batch*: training, validation and test are each scaled by quantiles of their own |
+| scale of the features | means and deviations of the training normals |
+| threshold of the G-mean | best G-mean on validation, the lowest of equals |
+| missing values | the median of the training normals |
+| ties between settings | the widest kernel, the fewest components, the first ρ, the largest p |
+| largest q | 2, 6, 10, … up to the number of training rows |
+| normal class of iris | virginica |"""
+
+
 class ReadingFigures:
     """Stored rows of all readings, as means over splits.
 
@@ -128,6 +144,8 @@ def readings_page(rows: Sequence[Row], quick: bool = False) -> str:
         ),
         "## All readings",
         markdown(_means(figures, figures.readings)),
+        "## The reading of the other pages",
+        FIRST,
     ]
     if scope.are_the_papers:
         parts += _best(figures)

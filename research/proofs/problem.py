@@ -1,6 +1,6 @@
 """A fusion problem in exact rationals: the value of weights, and what a witness proves.
 
-minimise  f(w, b) = Σ c_i loss(1 − y_i (s_iᵀw + b))  subject to  ‖w − w₀‖_p ≤ r (and w ≥ 0)
+minimise  f(w, b) = Σ c_i loss(1 − y_i (s_iᵀw + b))  subject to  ‖w − w₀‖ ≤ r (and w ≥ 0)
 
 For multipliers α and any (w, b), by convexity of the loss,
 
@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from research.proofs.exact import dyadic, norm_bounds, power_of_two
+from research.proofs.exact import dyadic, power_of_two
+from research.proofs.norms import Norm
 
 Vector = NDArray[np.float64]
 
@@ -41,7 +42,7 @@ class ExactProblem:
         if imaginary := float(parameters.get("imaginary_anomalies", 0.0)):
             S = np.vstack([S, np.full((1, R), IMAGINARY_SCORE)])
             y, mass = np.append(y, -1.0), np.append(mass, imaginary)
-        self.p = Fraction(parameters["p"]) if parameters["p"] != math.inf else math.inf
+        self.of_ball = Norm(parameters, R)
         self.squares = parameters.get("loss", "hinge") == "least_squares"
         self.nonnegative = bool(parameters.get("nonnegative", False))
         prior = parameters.get("prior")
@@ -71,21 +72,14 @@ class ExactProblem:
         """``Σ c``."""
         return self.cost * self.unit
 
-    @property
-    def q(self) -> Fraction | float:
-        """``1/p + 1/q = 1``."""
-        if self.p == math.inf:
-            return Fraction(1)
-        return math.inf if self.p == 1 else self.p / (self.p - 1)
-
     # ------------------------------------------------------------------------------------ values
 
     def norm(self, w: Vector) -> Fraction:
-        """An upper bound of ``‖w − w₀‖_p / r`` that is 2^-190 of it too large at most."""
+        """An upper bound of ``‖w − w₀‖ / r`` that is 2^-190 of it too large at most."""
         v = [Fraction(float(x)) - c for x, c in zip(w, self.centre, strict=True)]
         if not any(v):
             return Fraction(0)
-        return norm_bounds(v, self.p)[1] / (self.radius or Fraction(1, 10**400))
+        return self.of_ball.above(v) / (self.radius or Fraction(1, 10**400))
 
     def value(self, w: Vector, b: float) -> Fraction:
         """``f(w, b)``."""
@@ -114,7 +108,7 @@ class ExactProblem:
         """``σ(v)``, rounded down by 2^-190 of it at most: that calls no certificate false."""
         candidates = [v] if not self.nonnegative else self._raised(v)
         return min(
-            self.radius * norm_bounds(u, self.q)[0]
+            self.radius * self.of_ball.support_below(u)
             + sum(map(Fraction.__mul__, u, self.centre), Fraction(0))
             for u in candidates
         )
@@ -133,23 +127,18 @@ class ExactProblem:
             return found
         shares = [_float(c / self.radius) for c in self.centre]
         with np.errstate(over="ignore"):
-            powers = np.array([min(s, 1.0) for s in shares]) ** (float(self.p) - 1.0)
-        powers = np.where(np.array(shares) >= 1.0, np.inf, powers)
+            powers = self.of_ball.bend(np.array(shares))
         small = np.array([_float(x / top) for x in v])
-        centre, q = np.minimum(shares, 1e300), float(self.q)
+        centre = np.minimum(shares, 1e300)
 
         def raised(level: float) -> Vector:
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", over="ignore"):
                 floor = np.where(powers == 0.0, 0.0, -level * powers)
             return np.maximum(small, floor)
 
         def bound(power: float) -> float:
             u = raised(math.exp(power))
-            size = np.abs(u)
-            most = float(size.max())
-            if most and q != math.inf:
-                most *= float(((size / most) ** q).sum() ** (1.0 / q))
-            return most + float(u @ centre)
+            return self.of_ball.float_support(u) + float(u @ centre)
 
         # Far from the best λ the bound is flat: the search begins near the best of a grid.
         grid = np.linspace(-700.0, 700.0, 1401).tolist()
@@ -283,8 +272,7 @@ class ExactProblem:
                 for row, top in zip(apart, largest, strict=True)
             ]
         )
-        q = float(self.q)
-        norms = shares.max(axis=1) if q == math.inf else (shares**q).sum(axis=1) ** (1 / q)
+        norms = self.of_ball.reaches(shares)
         return [
             self.radius * Fraction(top, common) * Fraction(float(norm) * SAFE)
             + sum((x * abs(c) for x, c in zip(row, self.centre, strict=True)), Fraction(0)) / common

@@ -60,7 +60,7 @@ POOLS = {
 
 THRESHOLDS = ("check_outliers_train", "check_outliers_fit_predict")
 # The checks of scikit-learn that feed the labels 0, 1, 2 or 1, 2, which are refused: the exceptions
-# of docs/fused-detector.md.
+# of docs/adr/0007.
 OTHER_LABELS = {
     "check_classifier_data_not_an_array",
     "check_dict_unchanged",

@@ -7,7 +7,10 @@ import zipfile
 from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 from numpy.lib import format as npy
+
+from lpfuse.io.safety import PLANES
 
 LEFT_OUT = object()
 
@@ -18,7 +21,7 @@ class ModelFile:
     def __init__(self, path):
         self.content = Path(path).read_bytes()
         with zipfile.ZipFile(path) as archive:
-            self.members = {name: archive.read(name) for name in archive.namelist()}
+            self.members = {name: as_npy(archive.read(name)) for name in archive.namelist()}
         self.manifest = json.loads(self.members.pop("manifest.json"))
 
     def written(self, manifest=None, **members):
@@ -79,6 +82,17 @@ def _places(value, place):
             yield from _places(inner, (*place, key))
     else:
         yield place
+
+
+def as_npy(content):
+    """A member that holds an array by planes as ``.npy``, which is read alike."""
+    if not content.startswith(PLANES):
+        return content
+    facts, _, planes = content[len(PLANES) :].partition(b"\n")
+    dtype, by_column, shape = json.loads(facts)
+    numbers = np.frombuffer(planes, np.uint8).reshape(np.dtype(dtype).itemsize, -1).T
+    array = np.ascontiguousarray(numbers).view(dtype).reshape(shape[::-1]).T
+    return npy_of(array if by_column else np.ascontiguousarray(array))
 
 
 def npy_of(array):

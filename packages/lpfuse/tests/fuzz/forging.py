@@ -205,7 +205,9 @@ def rewired(file):
         kind = next(iter(described))
         if kind in ("tree", "predictor"):
             names, [at] = described[kind][0], described[kind][4 if kind == "tree" else 1]
-            member = file.at(("objects", at, "array"))
+            member = file.at(("objects", at)).get("array")
+            if member is None:  # a copy of another tree
+                continue
             table = npy.read_array(BytesIO(file.members[member]))
             left, right = ("left_child", "right_child") if kind == "tree" else ("left", "right")
             columns = [names.index(left), names.index(right)]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lpfuse._compiled import compiled
 from lpfuse.optim import LpBall
 from lpfuse.optim import newton as numpy_form
+from lpfuse.optim.balls import ball_of
 from lpfuse.optim.newton import Breakdown, Model, Spread
 
 compiled_form = compiled("lpfuse.optim._newton")
@@ -26,12 +27,14 @@ def models(draw, rows=True):
         m = 0
     free = draw(st.integers(0, 1)) if m > 2 else 0
     centre = rng.uniform(0.1, 0.5, R) if draw(st.booleans()) else None
-    ball = LpBall(
-        draw(st.sampled_from([1.0, 32 / 31, 4 / 3, 2.0, 10.0, 100.0, np.inf])),
-        draw(st.booleans()),
-        centre,
-        draw(st.sampled_from([1.0, 0.3])),
-    )
+    exponents = st.sampled_from([1.0, 32 / 31, 4 / 3, 2.0, 10.0, 100.0, np.inf])
+    norm, nonnegative = draw(st.sampled_from(["p", "groups", "elastic"])), draw(st.booleans())
+    parameters = {"p": {}, "elastic": {"l1_ratio": draw(st.sampled_from([0.01, 0.5, 0.99]))}}
+    parameters["groups"] = {"groups": np.arange(R) % min(R, 3), "q": draw(exponents)}
+    if norm == "groups" and nonnegative:
+        centre = None
+    radius = draw(st.sampled_from([1.0, 0.3]))
+    ball = ball_of(draw(exponents), nonnegative, centre, radius, **parameters[norm])
     columns = rng.normal(0.4, 1.0, (R + free, m))
     if free:
         columns[-1] = np.where(np.arange(m) % 3, 1.0, -1.0)

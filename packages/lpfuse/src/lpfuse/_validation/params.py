@@ -781,13 +781,15 @@ def _plain(values: Any) -> Any:
     return ops.to_host(values) if foreign else ops.fill_masked(values)
 
 
-def check_p(p: Any) -> float:
-    """Return the exponent of the norm as a float in [1, ∞].
+def check_p(p: Any, name: str = "p") -> float:
+    """Return the exponent of a norm as a float in [1, ∞].
 
     Parameters
     ----------
     p : float
         1 favours few detectors, ``float("inf")`` all of them.
+    name : str, default="p"
+        Name of the parameter.
 
     Examples
     --------
@@ -796,13 +798,13 @@ def check_p(p: Any) -> float:
     """
     if not isinstance(p, Real) or isinstance(p, bool | np.bool_):
         raise ValueError(
-            f"p must be a number in [1, inf], got {quote(p)} of type {type(p).__name__}. "
+            f"{name} must be a number in [1, inf], got {quote(p)} of type {type(p).__name__}. "
             'Write float("inf") for the largest one.'
         )
     if not float(p) >= 1:  # NaN included
         raise ValueError(
-            f"p must be in [1, inf], got {quote(p)}. Use p=1 for the sparsest weights and "
-            'p=float("inf") for the most even ones.'
+            f"{name} must be in [1, inf], got {quote(p)}. Use {name}=1 for the sparsest weights "
+            f'and {name}=float("inf") for the most even ones.'
         )
     return float(p)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from itertools import product
 from typing import Any, NamedTuple
@@ -276,6 +277,10 @@ class ColumnForest(HeldOutDetector):
         Means and standard deviations of the columns.
     kept_, kept_scores_ : ndarray of shape (min(n, max_samples),)
         Positions of the rows in the fit, and their leave-one-out scores.
+    rows_ : ndarray of shape (min(n, max_samples), d)
+        These rows.
+    learnt_ : list of ndarray
+        For each tree, which of these rows it learnt from: the values of its leaves are their means.
     n_samples_ : int
         Number of training rows.
     held_out_scores_ : ndarray of shape (n,) or None
@@ -312,6 +317,8 @@ class ColumnForest(HeldOutDetector):
     scale_: Host
     kept_: NDArray[np.int64]
     kept_scores_: Host
+    rows_: Host
+    learnt_: list[NDArray[np.bool_]]
 
     def __init__(
         self,
@@ -340,7 +347,8 @@ class ColumnForest(HeldOutDetector):
         constant = is_constant(X.min(axis=0), X.max(axis=0))
         sizes = np.where(constant, np.abs(self.mean_), deviations)
         self.scale_ = np.where(sizes > 0, sizes, 1.0)
-        rows = self._standardised(X[self.kept_])
+        self.rows_ = X[self.kept_]
+        rows = self._standardised(self.rows_)
         predicted = self._grow(rows, rng)
         self.errors_ = np.sqrt(((rows - predicted) ** 2).mean(axis=0)) + LEAST_ERROR
         self.kept_scores_ = self._negative_squared_errors(rows, predicted)
@@ -349,13 +357,14 @@ class ColumnForest(HeldOutDetector):
     def _grow(self, rows: Host, rng: np.random.RandomState) -> Host:
         """Grow the trees; return the held-out predictions of the rows."""
         n, d = rows.shape
-        self.trees_, self.inputs_, self.outputs_ = [], [], []
+        self.trees_, self.inputs_, self.outputs_, self.learnt_ = [], [], [], []
         total, draws = np.zeros(rows.shape), -(-int(self.n_trees) // 4)
         for _ in range(draws):
             columns, parts = rng.permutation(d), np.array_split(rng.permutation(n), 2)
-            halves = np.split(columns, [max(1, d // 2)])
-            for (learn, unseen), (outputs, seen) in product(
-                (parts, parts[::-1]), (halves, halves[::-1])
+            halves, first = np.split(columns, [max(1, d // 2)]), np.zeros(n, dtype=bool)
+            first[parts[0]] = True
+            for (learn, unseen, learnt), (outputs, seen) in product(
+                ((*parts, first), (*parts[::-1], ~first)), (halves, halves[::-1])
             ):
                 if not len(outputs):
                     continue
@@ -364,11 +373,36 @@ class ColumnForest(HeldOutDetector):
                     min_samples_leaf=int(self.min_samples_leaf),
                     random_state=rng.randint(2**31 - 1),
                 ).fit(_columns(rows[learn], seen), rows[np.ix_(learn, outputs)], check_input=False)
+                tree.tree_.impurity[:] = 0.0
+                _set_leaves(tree.tree_, rows[learnt], seen, outputs)
                 self.trees_.append(tree.tree_)
                 self.inputs_.append(seen)
                 self.outputs_.append(outputs)
+                self.learnt_.append(learnt)
                 total[np.ix_(unseen, outputs)] += _predicted(tree.tree_, rows[unseen], seen)
         return total / draws
+
+    def saved_state(self) -> tuple[dict[str, Any], int]:
+        """Return what files hold, trees without the values that rows determine, and their size."""
+        state, size = dict(vars(self)), 0
+        if "learnt_" in state:
+            state["trees_"] = [_without_values(tree) for tree in self.trees_]
+            size = sum(tree.value.nbytes for tree in self.trees_)
+        return state, size
+
+    @property
+    def restored_size(self) -> int:
+        """Bytes that `restored` computes."""
+        return sum(tree.value.nbytes for tree in self.trees_ if not tree.value.any())
+
+    def restored(self) -> ColumnForest:
+        """Compute the values of leaves of trees without them."""
+        if hasattr(self, "learnt_"):
+            rows, parts = self._standardised(self.rows_), (self.inputs_, self.outputs_)
+            for tree, learnt, *columns in zip(self.trees_, self.learnt_, *parts, strict=True):
+                if not tree.value.any():
+                    _set_leaves(tree, rows[learnt], *columns)
+        return self
 
     def _standardised(self, X: Host) -> Host:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -422,10 +456,32 @@ def _columns(rows: Host, seen: NDArray[np.int64]) -> NDArray[np.float32]:
     return taken.astype(np.float32, order="C")
 
 
-def _predicted(tree: Any, rows: Host, seen: NDArray[np.int64]) -> Host:
-    """Return a tree's predictions, of shape (n, columns)."""
+def _set_leaves(tree: Any, rows: Host, seen: NDArray[np.int64], outputs: NDArray[np.int64]) -> None:
+    """Set the values of leaves to the means of their rows, summed in the order of the rows."""
+    leaf = _leaves(tree, rows, seen)
+    counts = np.maximum(np.bincount(leaf, minlength=tree.node_count), 1)
+    for k, column in enumerate(outputs):
+        sums = np.bincount(leaf, weights=rows[:, column], minlength=tree.node_count)
+        tree.value[:, k, 0] = sums / counts
+
+
+def _without_values(tree: Any) -> Any:
+    """Return a copy of a tree whose values are zero."""
+    bare = copy(tree)
+    bare.value[:] = 0.0
+    return bare
+
+
+def _leaves(tree: Any, rows: Host, seen: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the leaf of each row."""
     columns = _columns(rows, seen)
     if columns.shape[1] != tree.n_features:  # not checked by the compiled tree
         raise ValueError("A tree was grown on other columns than it is given. Refit the detector.")
-    predicted: Host = tree.predict(columns).reshape(len(rows), -1)
+    leaves: NDArray[np.intp] = tree.apply(columns)
+    return leaves
+
+
+def _predicted(tree: Any, rows: Host, seen: NDArray[np.int64]) -> Host:
+    """Return a tree's predictions, of shape (n, columns)."""
+    predicted: Host = tree.value[_leaves(tree, rows, seen), :, 0]
     return predicted

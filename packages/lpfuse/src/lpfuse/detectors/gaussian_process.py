@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log, pi
 from typing import Any
 
@@ -20,6 +21,7 @@ from lpfuse.detectors.kernels import (
     Kernel,
     Similarities,
     TrainingRows,
+    recomputed,
     training_rows,
 )
 
@@ -221,26 +223,57 @@ class OneClassGP(KernelDetector):
         return AUTO_CONTAMINATION if self.contamination == "auto" else super()._share()
 
     def _fit_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
-        L, self.jitter_ = self._factor(kernel, rows)
-        # Targets: 1, and −1 of the anomalies that `lpfuse.paper` can give.
-        targets = ops.beside(np.ones(len(rows)) if rows.labels is None else rows.labels, L)
-        if self.score_type == "mean":
-            half = ops.solve_lower(L, targets[:, None])
-            coefficients = ops.solve_lower(L, half, transposed=True)
-        else:
-            inverse = ops.invert_lower(L)
-            coefficients = ops.namespace(L).concat(
-                [inverse.T @ (inverse @ targets[:, None]), inverse.T], axis=1
-            )
+        coefficients, self.jitter_ = self._coefficients(kernel, rows)
         basis, columns = Similarities(kernel, rows.anchors), int(coefficients.shape[1])
         self.expansion_ = Expansion(basis, coefficients, columns)
         # With the noise N on the diagonal (K + N) α = 1, and with A = (K + N)⁻¹ the diagonal of
         # K − K A K is N − N A N: means and variances of these rows need no further product.
         noise = ops.beside(self.noise / rows.weights + self.jitter_, rows.X)
-        mean, spread = targets - noise * coefficients[:, 0], noise
+        mean, spread = _targets(rows) - noise * coefficients[:, 0], noise
         if self.score_type != "mean":
             spread = ops.positive_part(noise - noise**2 * self._inverse_diagonal()) + self.noise
         return self._score(mean, spread)
+
+    def _coefficients(self, kernel: Kernel, rows: TrainingRows) -> tuple[Array, float]:
+        L, jitter = self._factor(kernel, rows)
+        targets = _targets(rows)[:, None]
+        if self.score_type == "mean":
+            return ops.solve_lower(L, ops.solve_lower(L, targets), transposed=True), jitter
+        inverse, xp = ops.invert_lower(L), ops.namespace(L)
+        return xp.concat([inverse.T @ (inverse @ targets), inverse.T], axis=1), jitter
+
+    def saved_state(self) -> tuple[dict[str, Any], int]:
+        """Return what files hold, no n×n matrix that the training rows determine, and its size."""
+        whole = getattr(self, "expansion_", None)
+        if whole is None or self.features_ is not None or self.score_type == "mean":
+            return vars(self), 0
+        kernel, anchors, n = whole.basis.kernel, whole.basis.anchors, whole.basis.width
+        rows = TrainingRows(anchors, None, share=True)
+        if not recomputed(
+            kernel, anchors, lambda: self._coefficients(kernel, rows)[0], whole.coefficients
+        ):
+            return vars(self), 0
+        bare = replace(whole, coefficients=np.empty((n, 0)))
+        return vars(self) | {"expansion_": bare}, 8 * n**2
+
+    @property
+    def restored_size(self) -> int:
+        """Bytes that `restored` computes."""
+        return 8 * self.expansion_.basis.width**2 if self._lacks_coefficients() else 0
+
+    def restored(self) -> OneClassGP:
+        """Compute the coefficients, if a file does not hold them."""
+        if self._lacks_coefficients():
+            whole = self.expansion_
+            rows = TrainingRows(whole.basis.anchors, None, share=True)
+            with ops.blas_threads_for(len(rows)):
+                coefficients = self._coefficients(whole.basis.kernel, rows)[0]
+            self.expansion_ = replace(whole, coefficients=coefficients)
+        return self
+
+    def _lacks_coefficients(self) -> bool:
+        whole = getattr(self, "expansion_", None)
+        return whole is not None and whole.coefficients.shape[1] == 0
 
     def _inverse_diagonal(self) -> Array:  # of (K + N)⁻¹, from the factor that a fit keeps
         inverse = self.expansion_.coefficients[:, 1:]
@@ -340,3 +373,8 @@ class OneClassGP(KernelDetector):
         others = xp.clip(1 - share, min=float(xp.finfo(share.dtype).eps))
         variance = unexplained + self.noise * leverage / others + self.noise
         return (mean - share) / others, variance
+
+
+def _targets(rows: TrainingRows) -> Array:
+    """1, and −1 of the anomalies that `lpfuse.paper` can give."""
+    return ops.beside(np.ones(len(rows)) if rows.labels is None else rows.labels, rows.X)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -463,6 +463,25 @@ class FeatureMap:
     basis: Similarities
     whitening: Array  # float64
 
+    def saved_state(self) -> tuple[dict[str, Any], int]:
+        """Return what files hold, no matrix that the landmarks determine, and its size."""
+        kernel, landmarks, whitening = self.basis.kernel, self.basis.anchors, self.whitening
+        if not recomputed(kernel, landmarks, lambda: _whitening(kernel, landmarks), whitening):
+            return vars(self), 0
+        return vars(self) | {"whitening": np.empty((len(landmarks), 0))}, 8 * len(landmarks) ** 2
+
+    @property
+    def restored_size(self) -> int:
+        """Bytes that `restored` computes."""
+        return 0 if self.width else 8 * self.basis.width**2
+
+    def restored(self) -> FeatureMap:
+        """Compute the whitening, if a file does not hold it."""
+        if self.width:
+            return self
+        with ops.blas_threads_for(self.basis.width):
+            return replace(self, whitening=_whitening(self.basis.kernel, self.basis.anchors))
+
     @property
     def width(self) -> int:
         """Number of features r."""
@@ -501,6 +520,21 @@ class FeatureMap:
         return second[-1, :-1], second[:-1, :-1]
 
 
+def recomputed(
+    kernel: Kernel, anchors: Array, compute: Callable[[], Array], expected: Array
+) -> bool:
+    """Return whether a file may leave out a matrix: the anchors determine it to the bit.
+
+    With more anchors the number of threads would change the last bits.
+    """
+    usual = all(ops.is_numpy(each) and each.dtype == np.float64 for each in (anchors, expected))
+    if not usual or not isinstance(kernel.name, str) or len(anchors) >= ops.THREADS_FROM:
+        return False
+    with ops.blas_threads_for(len(anchors)):
+        found = compute()
+    return found.shape == expected.shape and bool((found == expected).all())
+
+
 def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) -> FeatureMap:
     """Return the features of Williams & Seeger (2001), exact on the span of `size` landmarks.
 
@@ -508,8 +542,12 @@ def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) ->
     ``φ(x) = Λ^{−1/2} Uᵀ k(landmarks, x)``. Directions with negligible eigenvalues are left out.
     """
     landmarks = X + 0.0 if size >= X.shape[0] else centres(X, size, rng)
+    return FeatureMap(Similarities(kernel, landmarks), _whitening(kernel, landmarks))
+
+
+def _whitening(kernel: Kernel, landmarks: Array) -> Array:
     values, vectors = ops.eigh(ops.as_float64(kernel.between(landmarks, landmarks)))
-    resolution = np.finfo(np.float32 if ops.is_single(X) else np.float64).eps
+    resolution = np.finfo(np.float32 if ops.is_single(landmarks) else np.float64).eps
     kept = values > len(values) * resolution * max(values[-1], 0.0)
     if not kept.any():
         raise ValueError(
@@ -517,8 +555,7 @@ def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) ->
             f"approximated. Use another kernel than {kernel.name!r}, or approximation=None."
         )
     first = int(kept.argmax())  # eigenvalues come in rising order
-    whitening = vectors[:, first:] / ops.like(np.sqrt(values[first:]), vectors)
-    return FeatureMap(Similarities(kernel, landmarks), whitening)
+    return vectors[:, first:] / ops.like(np.sqrt(values[first:]), vectors)
 
 
 # --------------------------------------------------------------------------------------------------

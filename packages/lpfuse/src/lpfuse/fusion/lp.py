@@ -100,6 +100,47 @@ def _in_column_order(prior: Any, names: Sequence[str] | None, called: str) -> An
     return [prior.get(name, 0.0) for name in names]
 
 
+def check_groups(groups: Any, R: int, names: Sequence[str] | None) -> Host:
+    """Return the number of the group of each of R named columns, in order of appearance.
+
+    Examples
+    --------
+    >>> check_groups(["kernel", "trees", "kernel"], 3, None)
+    array([0, 1, 0])
+    """
+    if isinstance(groups, Mapping):
+        groups = _groups_by_name(groups, names)
+    if isinstance(groups, str) or not np.iterable(groups):
+        raise ValueError(
+            "groups must have one label a column, or be a mapping from names of columns to labels, "
+            f"got {quote(groups)}."
+        )
+    labels = list(groups)
+    if len(labels) != R:
+        raise ValueError(
+            f"groups has {len(labels)} labels, but there are {R} columns of scores. Give one label "
+            "a column, or a mapping from names of columns to labels."
+        )
+    numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    return np.array([numbers[label] for label in labels])
+
+
+def _groups_by_name(groups: Mapping[str, Any], names: Sequence[str] | None) -> list[Any]:
+    missing = [name for name in names or () if name not in groups]
+    if names is None or missing:
+        what = f"no label for the column {quote(missing[0])}" if missing else "names of columns"
+        raise ValueError(
+            f"groups is a mapping with {what}"
+            + (
+                ". Give every column a label."
+                if missing
+                else ", but the columns of S have none. "
+                "Pass S as a data frame, or groups as one label a column."
+            )
+        )
+    return [groups[name] for name in names]
+
+
 # --------------------------------------------------------------------------------------------------
 # Training scores: checked, on the host, without rows of weight zero
 
@@ -179,7 +220,14 @@ IMAGINARY_SCORE = -2.0  # twice as far out as the lower threshold of a signed sc
 PAPER_GRID = (32 / 31, 16 / 15, 8 / 7, 4 / 3, 2.0, 4.0, 8.0, 10.0, 100.0)
 
 
-@saved_as("LpFusion", loss=LOSSES, solver=("auto", *SOLVERS), class_weight=("balanced",), prior=ANY)
+@saved_as(
+    "LpFusion",
+    loss=LOSSES,
+    solver=("auto", *SOLVERS),
+    class_weight=("balanced",),
+    prior=ANY,
+    groups=ANY,
+)
 class LpFusion(WeightedSum):
     r"""Fuse detectors by a weighted sum whose weights are learnt under an ℓp-norm constraint.
 
@@ -229,6 +277,15 @@ class LpFusion(WeightedSum):
         negative with `nonnegative`. None: 0, the centre of the paper's ball.
     radius : float, default=1.0
         r, the distance of the weights from the prior at most. 0 keeps the prior and learns only b.
+    groups : array-like of shape (R,) or mapping, default=None
+        The family of each detector: one label a column, or labels by name of the column. The norm
+        is then that of p over families, of their norms of q: p=1, q=2 leaves out whole families;
+        p=2, q=1 chooses within each of them. Not with `nonnegative` and a prior together.
+    q : float in [1, inf], default=2.0
+        Exponent of the norm within a family. Only with `groups`.
+    l1_ratio : float in (0, 1], default=None
+        Share ρ of the ℓ1 norm in an elastic ball, ``ρ‖v‖₁ + (1 − ρ)‖v‖₂² ≤ 1`` with
+        ``v = (w − w₀)/r``, which then replaces that of p. Not with `groups`.
 
     Attributes
     ----------
@@ -244,6 +301,8 @@ class LpFusion(WeightedSum):
         Steps of the solver.
     prior_ : ndarray of shape (R,) or None
         The prior in the order of the columns.
+    groups_ : ndarray of shape (R,) or None
+        The number of the family of each detector, in order of appearance.
     n_features_in_ : int
         Number of detectors R.
     feature_names_in_ : ndarray of shape (R,)
@@ -291,6 +350,7 @@ class LpFusion(WeightedSum):
     certificate_: Certificate
     n_iter_: int
     prior_: Host | None
+    groups_: Host | None
 
     def __init__(
         self,
@@ -305,6 +365,9 @@ class LpFusion(WeightedSum):
         imaginary_anomalies: float = 0.0,
         prior: Any = None,
         radius: float = 1.0,
+        groups: Any = None,
+        q: float = 2.0,
+        l1_ratio: float | None = None,
     ) -> None:
         self.p = p
         self.loss = loss
@@ -317,6 +380,9 @@ class LpFusion(WeightedSum):
         self.imaginary_anomalies = imaginary_anomalies
         self.prior = prior
         self.radius = radius
+        self.groups = groups
+        self.q = q
+        self.l1_ratio = l1_ratio
 
     def fit(self, S: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the weights.
@@ -344,6 +410,7 @@ class LpFusion(WeightedSum):
         self.certificate_ = solution.certificate
         self.n_iter_ = solution.n_iter
         self.prior_ = problem.ball.centre
+        self.groups_ = getattr(problem.ball, "of", None)
         _warn_if_not_optimal(solution.certificate, self.tol, self.solver)
         _warn_if_zero(solution.weights, self.radius)
         return self
@@ -373,6 +440,7 @@ class LpFusion(WeightedSum):
             fit_intercept=self.fit_intercept and labels is not None,
             centre=centre,
             radius=self.radius,
+            **self._norm(int(S.shape[1]), names),
         )
         problem.costs_error = self._costs_error
         return problem
@@ -397,6 +465,7 @@ class LpFusion(WeightedSum):
             fit_intercept=self.fit_intercept and checked.rows[1] > 0,
             centre=self._centre(len(checked.low), checked.names),
             radius=self.radius,
+            **self._norm(len(checked.low), checked.names),
         )
         problem.costs_error = self._costs_error
         return problem
@@ -405,6 +474,13 @@ class LpFusion(WeightedSum):
         if self.prior is None:
             return None
         return check_prior(self.prior, R, names, self.nonnegative)
+
+    def _norm(self, R: int, names: Sequence[str] | None) -> dict[str, Any]:
+        """Return what else than p the norm has: groups of R named columns, or the share of ℓ1."""
+        if self.groups is None:
+            return {"l1_ratio": self.l1_ratio}
+        groups = check_groups(self.groups, R, names)
+        return {"groups": groups.tolist(), "q": params.check_p(self.q, "q")}
 
     def _add_imaginary(
         self, S: Array, labels: Array | None, weight: Array | None
@@ -459,6 +535,14 @@ class LpFusion(WeightedSum):
         params.check_number("tol", self.tol, above=0, at_most=1)
         params.check_number("imaginary_anomalies", self.imaginary_anomalies, at_least=0)
         params.check_number("radius", self.radius, at_least=0, at_most=LARGEST)
+        if self.l1_ratio is not None:
+            params.check_number("l1_ratio", self.l1_ratio, above=0, at_most=1)
+        if self.groups is not None and self.l1_ratio is not None:
+            raise ValueError("groups and l1_ratio are two norms: give one of them.")
+        if self.groups is not None and self.nonnegative and self.prior is not None:
+            raise ValueError(
+                "groups with a prior do not keep weights ≥ 0: use nonnegative=False, or no prior."
+            )
         if self.max_iter is not None:
             params.check_count("max_iter", self.max_iter)
 
@@ -510,6 +594,8 @@ def lp_path(
     for name in {"p", "solver"} & parameters.keys():
         raise TypeError(f"lp_path does not accept {name}: it solves for every p of ps.")
     fusion = LpFusion(**parameters)
+    if fusion.l1_ratio is not None:
+        raise ValueError("l1_ratio replaces the norm of p: use LpFusion for each value of it.")
     grid = [params.check_p(p) for p in ps]
     if not grid:
         raise ValueError("ps is empty: give at least one p in [1, inf].")

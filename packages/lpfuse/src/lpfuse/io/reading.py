@@ -233,7 +233,7 @@ def load(
             safety.check_trust(needed, names)
             return safety.loads(archive.nested(name), names)
 
-        decoder = Decoder(archive.array, load_foreign)
+        decoder = Decoder(archive.array, load_foreign, archive.charge)
         estimator = decoder.read(manifest["root"], manifest["objects"])
         archive.check_all_members_read()
     except (ImportError, OSError, Warning):
@@ -255,8 +255,8 @@ def _check_manifest(manifest: Any, sealed: bool) -> dict[str, Any]:
     number = manifest.get("version")
     if type(number) is not int or number < 1:
         raise LoadError(f"The version of the file's format must be a whole number, got {number!r}.")
-    if number != container.FORMAT_VERSION:
-        older = number < container.FORMAT_VERSION  # of an lpfuse before its first release
+    if not container.OLDEST_VERSION <= number <= container.FORMAT_VERSION:
+        older = number < container.OLDEST_VERSION  # of an lpfuse before its first release
         raise LoadError(
             f"The file has format {number}, of lpfuse {manifest.get('lpfuse')}; this is lpfuse "
             f"{container.lpfuse_version()}, which reads format {container.FORMAT_VERSION}. "
@@ -293,13 +293,19 @@ class Decoder:
         Maps the name of a member to its array.
     load_foreign : callable
         Maps the name of a member, and its required types, to a third-party estimator.
+    charge : callable
+        Counts the bytes of an array that is copied or computed from others.
     """
 
     def __init__(
-        self, array: Callable[[Any], Any], load_foreign: Callable[[Any, list[Any]], Any]
+        self,
+        array: Callable[[Any], Any],
+        load_foreign: Callable[[Any, list[Any]], Any],
+        charge: Callable[[int], None],
     ) -> None:
         self.array = array
         self.load_foreign = load_foreign
+        self.charge = charge
         self.sklearn_names: list[str] = []
         self._made: list[Any] = []
         # Of each object: its strings and compiled parts outside of estimators, number of items and
@@ -370,6 +376,14 @@ class Decoder:
                 return _object_array(shape, self._values(items))
             case {"array": str(name)}:
                 return self._note_strings(self.array(name))
+            case {"copy": other}:
+                return self._note_strings(self._copy(self._value(other)))
+            case {"rows": [list(sources), steps]}:
+                return self._rows(self._values(sources), self._value(steps))
+            case {"beside": [left, right]}:
+                return self._beside(self._value(left), self._value(right))
+            case {"view": [rows, transformer]}:
+                return self._view(self._value(rows), self._value(transformer))
             case {"random": [str(name), state]}:
                 made, self._texts = _random(name, self._value(state)), set()
                 return made
@@ -394,6 +408,34 @@ class Decoder:
                 self._loose.add("TreePredictor")
                 return safety.make_predictor(names, *self._values([table, binned, raw]))
         raise LoadError(f"The file holds an unknown kind of object: {described!r:.60}.")
+
+    def _copy(self, array: Any) -> Any:
+        if type(array) is not np.ndarray or array.dtype == object:
+            raise LoadError("It copies what is no array.")
+        self.charge(array.nbytes)
+        return array.copy("K")
+
+    def _rows(self, sources: list[Any], steps: Any) -> Any:
+        """Return rows of arrays of one width, by the differences of their positions."""
+        plain = all(type(each) is np.ndarray and each.ndim == 2 for each in (*sources, steps[None]))
+        if not plain or any(each.dtype != np.float64 for each in sources):
+            raise LoadError("It collects rows of what is no array of numbers.")
+        self.charge(len(steps) * sources[0].shape[1] * 8)
+        whole = sources[0] if len(sources) == 1 else np.concatenate(sources)
+        return whole[np.cumsum(steps, dtype=np.int64)]
+
+    def _beside(self, left: Any, right: Any) -> Any:
+        if not all(type(each) is np.ndarray and each.ndim == 2 for each in (left, right)):
+            raise LoadError("It puts beside each other what is no array.")
+        self.charge(left.nbytes + right.nbytes)
+        return np.hstack([left, right])
+
+    def _view(self, rows: Any, transformer: Any) -> Any:
+        """Return rows as a transformer shows them."""
+        if not safety.is_plain_view(transformer, rows):
+            raise LoadError(f"It transforms rows by {type(transformer).__name__}.")
+        self.charge(rows.nbytes)
+        return show(transformer, rows)
 
     def _note_strings(self, made: Any) -> Any:
         """Record the strings of a NumPy array or scalar, and return it."""
@@ -426,7 +468,10 @@ class Decoder:
             vars(made).update(_defaults(kind, values) | values)
             if hasattr(made, "__post_init__"):  # the checks of a new instance
                 made.__post_init__()
-            return made.restored() if hasattr(kind.cls, "restored") else made
+            if hasattr(kind.cls, "restored"):
+                self.charge(getattr(made, "restored_size", 0))
+                made = made.restored()
+            return made
         self.sklearn_names.append(name)
         made = safety.make(kind.cls, {each: values[each] for each in kind.words if each in values})
         fitted = {each: values[each] for each in values if each not in kind.words}
@@ -463,6 +508,13 @@ class Decoder:
                 f"{place} holds a {min(strange)}, a part of an estimator that is used without "
                 "checks. Save the estimator that it belongs to."
             )
+
+
+def show(transformer: Any, rows: Any) -> Any:
+    """Transform rows; whatever its output is set to, the result is an array."""
+    with warnings.catch_warnings():  # of feature names
+        warnings.simplefilter("ignore")
+        return np.ascontiguousarray(transformer.transform(rows))
 
 
 def _removed_attributes(kind: Loadable, attributes: Iterable[str]) -> set[str]:

@@ -14,7 +14,6 @@ import os
 import re
 import stat
 import sys
-import zlib
 from collections.abc import Mapping
 from functools import cache, partial
 from importlib import import_module
@@ -29,7 +28,7 @@ import numpy as np
 from numpy.lib import format as npy
 from sklearn.utils._param_validation import validate_parameter_constraints
 
-from lpfuse._files import register_all, replacing, saved_classes
+from lpfuse._files import register_all, replacing, saved_classes, saved_name
 
 # --------------------------------------------------------------------------------------------------
 # The container of saved models: a zip file with a manifest, array members and a digest.
@@ -55,13 +54,18 @@ NUMBER_TYPES: dict[str, Any] = {
 GROWTH = 20  # maximum expansion of a file when it is read
 MAX_MANIFEST_SIZE = 2**25
 MAX_CONTAINERS = 2**20  # lists and dictionaries of a manifest, up to 230 bytes of memory each
-MAX_COMPRESSED_SIZE = 2**20  # larger arrays hold rows of numbers, which hardly compress
+MAX_DERIVED_SIZE = 2**26  # of arrays that are copied or computed from others, beyond `GROWTH`
+LEVEL = 3  # of compression: 6 takes twice as long for 1 % less
+PLANES = b"\x93PLANES "
+PLANES_FROM = 64  # bytes of an array that is stored by planes
+PADDING = "padding"
 SEAL = re.compile(rb"\nsha256 ([0-9a-f]{64})\nhmac-sha256 ([0-9a-f]{64}|-{64})\n")
 SEAL_SIZE = len("\nsha256 \nhmac-sha256 \n") + 128
 NO_KEY = "-" * 64
 # 2: classes go by the names of `lpfuse._files`. 3: estimators of scikit-learn are made of their
-# attributes, and the file has a digest. Formats 1 and 2 were never released, and are refused.
-FORMAT, FORMAT_VERSION = "lpfuse", 4
+# attributes, and the file has a digest. 5: equal rows are stored once, and numbers by planes of
+# bytes. Formats before 4 were never released, and are refused.
+FORMAT, FORMAT_VERSION, OLDEST_VERSION = "lpfuse", 5, 4
 
 
 class LoadError(ValueError):
@@ -102,32 +106,33 @@ def write(
         )
     with replacing(path) as file:
         digesting = _HashingWriter(file, check_key(key))
-        with ZipFile(digesting, "w") as archive:  # type: ignore[call-overload]
-            _add(archive, MANIFEST, text)
+        with ZipFile(digesting, "w", ZIP_DEFLATED, compresslevel=LEVEL) as archive:  # type: ignore[call-overload]
+            archive.writestr(ZipInfo(MANIFEST), text, ZIP_DEFLATED, LEVEL)
             for name, content in members.items():
-                if isinstance(content, np.ndarray):
-                    _add_array(archive, name, content)
-                else:
-                    archive.writestr(ZipInfo(name), content, ZIP_STORED)
+                whole = _packed(content) if isinstance(content, np.ndarray) else content
+                how = ZIP_STORED if name.endswith(".skops") else ZIP_DEFLATED
+                archive.writestr(ZipInfo(name), whole, how, LEVEL)
+            sizes = [(info.file_size, info.compress_size) for info in archive.infolist()]
+            missing = sum(size for size, _ in sizes) // GROWTH - sum(packed for _, packed in sizes)
+            if missing > 0:  # a file of n bytes must not expand to more than GROWTH · n
+                archive.writestr(ZipInfo(PADDING), bytes(2 * missing), ZIP_STORED)
         file.write(digesting.seal())
 
 
-def _add(archive: ZipFile, name: str, content: bytes) -> None:
-    packed = len(zlib.compress(content, 1))
-    worth_it = packed < 0.8 * len(content) < 0.8 * GROWTH * packed
-    archive.writestr(ZipInfo(name), content, ZIP_DEFLATED if worth_it else ZIP_STORED, 1)
+def _packed(array: np.ndarray[Any, Any]) -> bytes:
+    """Return an array as ``.npy``; numbers, by planes.
 
-
-def _add_array(archive: ZipFile, name: str, array: np.ndarray[Any, Any]) -> None:
-    if array.nbytes <= MAX_COMPRESSED_SIZE:
+    A plane is one byte of each number, column by column: signs and exponents, which are alike,
+    are then side by side and compress.
+    """
+    if array.dtype.kind not in "iuf" or array.nbytes < PLANES_FROM:
         content = BytesIO()
         npy.write_array(content, array, allow_pickle=False)
-        return _add(archive, name, content.getvalue())
-    info = ZipInfo(name)
-    info.file_size = array.nbytes  # zipfile selects Zip64 for large members by it
-    with archive.open(info, "w") as member:
-        npy.write_array(member, array, allow_pickle=False)
-    return None
+        return content.getvalue()
+    by_column = array.flags.f_contiguous and not array.flags.c_contiguous
+    facts = json.dumps([array.dtype.str, by_column, array.shape]).encode()
+    numbers = np.ascontiguousarray(array.T).reshape(-1, 1)
+    return PLANES + facts + b"\n" + numbers.view(np.uint8).T.tobytes()
 
 
 def check_key(key: Any) -> bytes | None:
@@ -170,6 +175,7 @@ class Archive:
         self.sealed = seal is not None
         self.zip = ZipFile(BytesIO(body if self.sealed else content))
         self.left = GROWTH * len(content)
+        self.derived = MAX_DERIVED_SIZE + self.left
         self._check_size(self.zip, len(content))
         self.unread = set(self.zip.namelist())
 
@@ -200,20 +206,32 @@ class Archive:
 
     def array(self, name: Any) -> np.ndarray[Any, Any]:
         """Return an array member, whose size must match its header."""
-        content = BytesIO(self.content(name))
-        shape, by_column, dtype = _read_header(content)
+        whole = self.content(name)
+        planes = whole.startswith(PLANES)
+        content = BytesIO(whole[len(PLANES) :] if planes else whole)
+        shape, by_column, dtype = (_read_facts if planes else _read_header)(content)
         claimed, held = math.prod(shape) * dtype.itemsize, len(content.getbuffer()) - content.tell()
         if claimed != held:
             raise LoadError(
                 f"The header of array {name} declares {claimed} bytes, but it has {held}."
             )
         order: Any = "F" if by_column else "C"
-        return np.ndarray(shape, dtype, content.read(), order=order).copy(order)
+        if not planes:
+            return np.ndarray(shape, dtype, content.read(), order=order).copy(order)
+        numbers = np.frombuffer(content.read(), np.uint8).reshape(dtype.itemsize, -1)
+        columns = np.ascontiguousarray(numbers.T).view(dtype).reshape(shape[::-1])
+        return columns.T.copy(order)
+
+    def charge(self, size: int) -> None:
+        """Count bytes that are copied or computed from arrays; raise beyond the limit."""
+        self.derived -= size
+        if self.derived < 0:
+            raise LoadError("What is computed from its arrays exceeds the limit for its size.")
 
     def check_all_members_read(self) -> None:
         """Raise if the file has members that nothing refers to."""
-        if self.unread:
-            raise LoadError(f"The file holds members that it does not use: {sorted(self.unread)}.")
+        if unused := sorted(self.unread - {PADDING}):
+            raise LoadError(f"The file holds members that it does not use: {unused}.")
 
     def _mark_read(self, name: Any) -> None:
         if name not in self.unread:
@@ -255,6 +273,15 @@ def _read_header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any
     if dtype.kind not in PLAIN_KINDS or dtype.itemsize == 0:  # any number of items in no bytes
         raise LoadError(f"Arrays of type {dtype} may hold code, or are empty, and are not read.")
     return shape, by_column, dtype
+
+
+def _read_facts(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read the header of an array by planes."""
+    name, by_column, shape = json.loads(member.readline(4096))
+    dtype, sizes = np.dtype(str(name)), [size for size in shape if type(size) is int and size >= 0]
+    if dtype.kind not in "iuf" or len(sizes) != len(shape) or 0 in sizes:
+        raise LoadError(f"An array by planes holds numbers, got {name!r:.60} of shape {shape}.")
+    return tuple(sizes), bool(by_column), dtype
 
 
 def _refuse_constant(name: str) -> None:
@@ -439,7 +466,9 @@ def tree_columns(tree: Any) -> tuple[Any, ...]:
     """Return field names, number of features, classes, depth and node table of a tree."""
     state = tree.__getstate__()
     nodes, values = state["nodes"], state["values"]
-    table = np.column_stack([_columns(nodes), values.reshape(len(values), -1)])
+    table = _columns(nodes)
+    if values.any():  # else the owner computes them
+        table = np.asfortranarray(np.column_stack([table, values.reshape(len(values), -1)]))
     classes = tree.n_classes.tolist()
     return list(nodes.dtype.names), int(tree.n_features), classes, int(tree.max_depth), table
 
@@ -450,13 +479,16 @@ def make_tree(names: Any, n_features: int, classes: list[int], depth: int, table
 
     _check(all(type(each) is int and each > 0 for each in classes) and classes, "Tree", "classes")
     count, width = len(NODE_DTYPE.names), len(classes) * max(classes)
-    _check(_is_array(table, "f", None, count + width) and len(table) > 0, "Tree", "values")
+    whole = _is_array(table, "f", None, count + width) or _is_array(table, "f", None, count)
+    _check(whole and len(table) > 0, "Tree", "values")
     nodes = _records(names, table[:, :count], NODE_DTYPE)
     leaf = nodes["left_child"] == -1
     _check_children(nodes["left_child"], nodes["right_child"], leaf, "Tree")
     _check(_within(nodes["feature"][~leaf], n_features), "Tree", "features")
     tree = Tree(n_features, np.array(classes, dtype=np.intp), len(classes))
-    values = table[:, count:].reshape(len(table), len(classes), -1)
+    values = np.zeros((len(table), len(classes), max(classes)))
+    if table.shape[1] > count:
+        values = table[:, count:].reshape(values.shape)
     state = {"max_depth": depth, "node_count": len(table), "nodes": nodes}
     tree.__setstate__(state | {"values": np.ascontiguousarray(values)})
     _check(tree.compute_node_depths().max() - 1 == depth, "Tree", "levels")
@@ -669,7 +701,8 @@ CHECKS: dict[str, tuple[str, Any]] = {
 
 def _columns(records: Any) -> Array:
     """Return the fields of records as float64 columns, which represent them exactly."""
-    return np.column_stack([records[name].astype(np.float64) for name in records.dtype.names])
+    names = records.dtype.names
+    return np.asfortranarray(np.column_stack([records[name].astype(np.float64) for name in names]))
 
 
 def _records(names: Any, table: Array, dtype: Any) -> Array:
@@ -696,6 +729,25 @@ def _check_children(left: Array, right: Array, leaf: Array, name: str) -> None:
     later = count > 0 and (children > parents).all() and children.max(initial=0) < count
     _check(later, name, "children")
     _check((np.bincount(children.ravel(), minlength=count)[1:] == 1).all(), name, "children")
+
+
+def is_plain_view(transformer: Any, rows: Any) -> bool:
+    """Return whether each column of the rows is transformed by itself, by checked numbers."""
+    name, known = type(transformer).__name__, getattr(transformer, "__dict__", {})
+    if not _is_array(rows, "f", None, None) or not rows.size or not np.isfinite(rows).all():
+        return False
+    d, lists = rows.shape[1], [known.get("knots_"), known.get("quantiles_")]
+    if rows.dtype != np.float64 or known.get("n_features_in_") != d:
+        return False
+    if saved_name(type(transformer)) == "NormalQuantiles":
+        whole = all(type(each) is list and len(each) == d for each in lists)
+        columns = zip(*lists, strict=True) if whole else ()
+        whole = whole and all(len(a) == len(b) > 0 for a, b in columns)
+        parts = [each for part in lists for each in part] if whole else [None]
+        return _is_array(known["scale_"], "f", d) and all(_is_array(p, "f", None) for p in parts)
+    return name_of(transformer) == name == "StandardScaler" and all(
+        known.get(each) is None or _is_array(known[each], "f", d) for each in ("mean_", "scale_")
+    )
 
 
 def _within(indices: Any, count: int) -> bool:

@@ -14,8 +14,8 @@ from scipy.linalg.cython_lapack cimport dpotrf, dpotrs
 
 import numpy as np
 
-from lpfuse.optim.newton import PairsState
-from lpfuse.optim.newton import Breakdown
+from lpfuse.optim.balls import ElasticBall, GroupBall
+from lpfuse.optim.newton import Breakdown, GroupPairs, PairsState
 
 cdef extern from "_newton_loops.h" nogil:
     void centred_pairs(
@@ -106,8 +106,12 @@ cdef class _System:
     """A model, the pairs of its ball, and the factor of the Newton matrix."""
 
     cdef Py_ssize_t m, size, R, slacks, kinds
-    cdef bint lifted, bounded
-    cdef double sigma, radius, exponent, eta, t_missing, d_eta
+    cdef Py_ssize_t G, N, n_pairs  # groups, order of the Newton matrix, pairs of the ball
+    cdef bint lifted, bounded, elastic
+    cdef double sigma, radius, exponent, ratio, eta, t_missing, d_eta
+    # Of groups: `a` and `b`, the exponents of t and m in τ; the group of each weight.
+    cdef double a, b
+    cdef const Py_ssize_t[::1] of
     cdef const double[:, ::1] columns, quadratic
     cdef const double[::1] costs, linear
     cdef const double *A
@@ -133,6 +137,21 @@ cdef class _System:
     cdef double *t_slope
     cdef double *gt
     cdef double *ball_pull
+    cdef double *by_t
+    cdef double *Kmt
+    cdef double *ww
+    cdef double *wt
+    # Of the groups, G each.
+    cdef double *etas
+    cdef double *d_etas
+    cdef double *group_slope
+    cdef double *group_missing
+    cdef double *gamma
+    cdef double *E
+    cdef double *tt
+    cdef double *s
+    cdef double *t_pull
+    cdef double *scale
     # Of all coordinates.
     cdef double *point
     cdef double *gradient
@@ -160,8 +179,12 @@ cdef class _System:
             self.quadratic = np.ascontiguousarray(model.quadratic, dtype=np.float64)
             self.Q = &self.quadratic[0, 0]
 
-        cdef Py_ssize_t R = self.R, size = self.size, part = ROWS * self.size
-        cdef Py_ssize_t numbers = 36 * R + (8 + 2 * size) * size + part
+        if isinstance(model.ball, GroupBall):
+            self.of = model.ball.of
+            self.G = max(model.ball.groups) + 1
+        self.N = self.size + self.G
+        cdef Py_ssize_t R = self.R, size = self.size, part = ROWS * self.size, N = self.N
+        cdef Py_ssize_t numbers = 50 * R + (8 + N) * N + size * size + part
         self.store = <double *> calloc(numbers, sizeof(double))
         if self.store == NULL:
             raise MemoryError()
@@ -182,18 +205,33 @@ cdef class _System:
         self.t_slope = at + 33 * R
         self.gt = at + 34 * R
         self.ball_pull = at + 35 * R
-        at += 36 * R
+        self.by_t = at + 36 * R
+        self.Kmt = at + 37 * R
+        self.ww = at + 38 * R
+        self.wt = at + 39 * R
+        at += 40 * R
+        self.etas = at  # there are at most R groups
+        self.d_etas = at + R
+        self.group_slope = at + 2 * R
+        self.group_missing = at + 3 * R
+        self.gamma = at + 4 * R
+        self.E = at + 5 * R
+        self.tt = at + 6 * R
+        self.s = at + 7 * R
+        self.t_pull = at + 8 * R
+        self.scale = at + 9 * R
+        at += 10 * R
         self.point = at
-        self.gradient = at + size
-        self.pull = at + 2 * size
-        self.dw = at + 3 * size
-        self.z1 = at + 4 * size
-        self.spare = at + 5 * size
-        self.pull_here = at + 6 * size
-        self.pull_ahead = at + 7 * size
-        self.H = at + 8 * size
+        self.gradient = at + N
+        self.pull = at + 2 * N
+        self.dw = at + 3 * N
+        self.z1 = at + 4 * N
+        self.spare = at + 5 * N
+        self.pull_here = at + 6 * N
+        self.pull_ahead = at + 7 * N
+        self.H = at + 8 * N
         self.L = self.H + size * size
-        self.part = self.L + size * size
+        self.part = self.L + N * N
         _read(self.point, w, size)
 
     def __dealloc__(self):
@@ -210,11 +248,18 @@ cdef class _System:
     cpdef surround(self, ball, place):
         """Add the pairs of the ball: as they start at w, or as they were left there."""
         cdef Py_ssize_t R = self.R
-        self.lifted, self.bounded = ball.p < INFINITY, ball.nonnegative and ball.centre is not None
+        self.elastic = isinstance(ball, ElasticBall)
+        self.ratio = ball.l1_ratio if self.elastic else 0.0
+        self.lifted = ball.p < INFINITY or self.elastic
+        self.bounded = ball.nonnegative and ball.centre is not None
         self.sigma = 0.0 if ball.nonnegative and not self.bounded else 1.0
         self.radius, self.exponent = ball.room, 1.0 / ball.p
         self.slacks = 2 + self.bounded
         self.kinds = self.slacks + self.lifted
+        self.n_pairs = self.kinds * R
+        if self.G:
+            self.surround_groups(ball, place)
+            return
         if self.bounded:
             _read(self.base, ball.centre, R)
         if isinstance(place, PairsState):
@@ -229,11 +274,12 @@ cdef class _System:
     cdef void start_ball(self, double p, double product, double evenness) noexcept nogil:
         """Slacks, shares and multipliers around v, all products alike."""
         cdef Py_ssize_t i, j, R = self.R, t = self.slacks * R
-        cdef double size, tau, whole = 0.0, even = 1.0 / R, least
+        cdef double size, tau, whole = 0.0, even = 1.0 / R, least, bend = 0.0, curve = 0.0
         self.eta = 0.0
         if self.lifted:
             for j in range(R):
-                size = pow(fabs(self.v[j] / self.radius), p)
+                size = fabs(self.v[j] / self.radius)
+                size = size * (self.ratio + (1.0 - self.ratio) * size) if self.elastic else pow(size, p)
                 self.bx[t + j] = size
                 whole += size
         for j in range(R):
@@ -241,7 +287,7 @@ cdef class _System:
             if self.lifted:
                 size = self.bx[t + j] / whole if whole > 0.0 else even
                 self.bx[t + j] = evenness * even + (1.0 - evenness) * size
-                tau *= _power(self.bx[t + j], self.exponent)
+                tau = self.reach_of(self.bx[t + j])
             least = 0.05 * tau
             self.bx[j] = fmax(tau - self.v[j], least)
             self.bx[R + j] = fmax(self.sigma * tau + self.v[j], least)
@@ -251,11 +297,41 @@ cdef class _System:
             self.bz[i] = product / self.bx[i]
         if self.lifted:
             for j in range(R):
-                tau = self.radius * _power(self.bx[t + j], self.exponent)
+                tau = self.reach_of(self.bx[t + j])
+                self.slope_of(tau, self.bx[t + j], &bend, &curve)
                 self.eta += (
-                    (self.bz[j] + self.sigma * self.bz[R + j]) * (self.exponent * tau / self.bx[t + j])
-                    + self.bz[t + j]
+                    (self.bz[j] + self.sigma * self.bz[R + j]) * bend + self.bz[t + j]
                 ) / R
+
+    cdef inline double reach_of(self, double t) noexcept nogil:
+        """τ(t)."""
+        cdef double rho = self.ratio
+        if self.elastic:
+            return 2.0 * self.radius * t / (rho + sqrt(rho * rho + 4.0 * (1.0 - rho) * t))
+        return self.radius * _power(t, self.exponent)
+
+    cdef inline void slope_of(self, double tau, double t, double *bend, double *curve) noexcept nogil:
+        """τ′ and −τ″/τ′."""
+        cdef double rest = 2.0 * (1.0 - self.ratio), steep
+        if self.elastic:
+            steep = 1.0 / (self.ratio + rest * tau / self.radius)
+            bend[0] = self.radius * steep
+            curve[0] = rest * steep * steep
+        else:
+            bend[0] = self.exponent * tau / t
+            curve[0] = (1.0 - self.exponent) / t
+
+    cdef surround_groups(self, ball, place):
+        """As `GroupPairs`, which starts them."""
+        cdef Py_ssize_t R = self.R
+        pairs = GroupPairs(ball, _array(self.point, R), place)
+        self.lifted, self.kinds, self.n_pairs = True, 3, 3 * R + self.G
+        self.a, self.b = pairs.a, pairs.b
+        _read(self.bx, pairs.x, self.n_pairs)
+        _read(self.bz, pairs.z, self.n_pairs)
+        _read(self.v, pairs.v, R)
+        _read(self.etas, pairs.eta[:-1], self.G)
+        self.eta = pairs.eta[-1]
 
     @property
     def w(self):
@@ -265,9 +341,11 @@ cdef class _System:
     @property
     def state(self):
         """Where the pairs of the ball are."""
-        cdef Py_ssize_t n = self.kinds * self.R
-        shape = self.kinds, self.R
-        x, z = _array(self.bx, n).reshape(shape), _array(self.bz, n).reshape(shape)
+        x, z = _array(self.bx, self.n_pairs), _array(self.bz, self.n_pairs)
+        if self.G:
+            etas = np.append(_array(self.etas, self.G), self.eta)
+            return PairsState(x, z, _array(self.v, self.R), etas)
+        x, z = x.reshape(self.kinds, self.R), z.reshape(self.kinds, self.R)
         return PairsState(x, z, _array(self.v, self.R), self.eta)
 
     def steepest(self):
@@ -359,14 +437,17 @@ cdef class _System:
     cdef void linearise(self) noexcept nogil:
         """Prepare a step of the ball, and add its diagonal to H."""
         cdef Py_ssize_t j, R = self.R, k = self.slacks, t = self.slacks * R
-        cdef double e = self.exponent, sigma = self.sigma, tau, up, down, floor, bend, press, curve
+        cdef double sigma = self.sigma, tau, up, down, floor, press, bend = 0.0, curve = 0.0
         cdef double squared, sum_t = 0.0, both = (1.0 + sigma) * (1.0 + sigma)
-        for j in range(self.kinds * R):
+        for j in range(self.n_pairs):
             self.bd[j] = self.bz[j] / self.bx[j]
+        if self.G:
+            self.linearise_groups()
+            return
         for j in range(R):
             tau = self.radius
             if self.lifted:
-                tau *= _power(self.bx[t + j], e)
+                tau = self.reach_of(self.bx[t + j])
             self.error[j] = self.bx[j] + self.v[j] - tau
             self.error[R + j] = self.bx[R + j] - self.v[j] - sigma * tau
             up, down, floor = self.bd[j], self.bd[R + j], 0.0
@@ -376,9 +457,9 @@ cdef class _System:
             if not self.lifted:
                 self.H[j * (self.size + 1)] += up + down + floor
                 continue
-            bend = e * tau / self.bx[t + j]
+            self.slope_of(tau, self.bx[t + j], &bend, &curve)
             press = self.bz[j] + sigma * self.bz[R + j]
-            curve = press * bend * ((1.0 - e) / self.bx[t + j]) + self.bd[t + j]
+            curve = press * bend * curve + self.bd[t + j]
             squared = bend * bend
             self.bend[j] = bend
             self.Ktt[j] = squared * (up + sigma * down) + curve
@@ -391,11 +472,154 @@ cdef class _System:
             )
         self.t_missing = 1.0 - sum_t
 
+    cdef void linearise_groups(self) noexcept nogil:
+        """See `GroupPairs.bordered`; Ktt, Kwt, bend, border, t_slope are those of m here."""
+        cdef Py_ssize_t g, j, R = self.R, first = 3 * self.R
+        cdef double sigma = self.sigma, e = self.exponent, both = (1.0 + sigma) * (1.0 + sigma)
+        cdef double m, t, tau, up, down, dm, press, mixed, pairs, in_m, in_t, by_m, by_t, slope, Kmm
+        self.t_missing = 1.0
+        for g in range(self.G):
+            t = self.bx[first + g]
+            self.scale[g] = self.radius * pow(t, self.a)
+            slope = pow(t, e)
+            self.group_missing[g] = slope
+            slope *= e / t
+            self.group_slope[g] = self.eta - self.etas[g] * slope - self.bz[first + g]
+            self.gamma[g] = slope
+            self.tt[g] = self.etas[g] * slope * ((1.0 - e) / t) + self.bd[first + g]
+            self.E[g] = 0.0
+            self.t_missing -= t
+        for j in range(R):
+            g = self.of[j]
+            m, t = self.bx[2 * R + j], self.bx[first + g]
+            up, down, dm = self.bd[j], self.bd[R + j], self.bd[2 * R + j]
+            tau = self.scale[g] * _power(m, self.b)
+            self.error[j] = self.bx[j] + self.v[j] - tau
+            self.error[R + j] = self.bx[R + j] - self.v[j] - sigma * tau
+            by_m, by_t = self.b * tau / m, self.a * tau / t
+            press, pairs = self.bz[j] + sigma * self.bz[R + j], up + sigma * down
+            mixed = press * by_m * (self.a / t)
+            in_m = press * by_m * ((1.0 - self.b) / m) + dm
+            in_t = press * by_t * ((1.0 - self.a) / t)
+            Kmm = by_m * by_m * pairs + in_m
+            self.bend[j], self.by_t[j], self.Ktt[j] = by_m, by_t, Kmm
+            self.Kmt[j] = by_m * by_t * pairs - mixed
+            self.Kwt[j] = by_m * (sigma * down - up)
+            self.border[j] = self.Kwt[j] / Kmm
+            self.t_slope[j] = self.etas[g] - press * by_m - self.bz[2 * R + j]
+            self.ww[j] = ((up + down) * in_m + both * by_m * by_m * up * down) / Kmm
+            self.wt[j] = (sigma * down - up) * (by_t * in_m + by_m * mixed) / Kmm
+            self.tt[g] += (
+                pairs * (by_t * by_t * in_m + by_m * by_m * in_t + 2.0 * by_m * by_t * mixed)
+                + in_t * dm
+                + press * press * by_m * by_t * ((1.0 - self.a - self.b) / (m * t))
+            ) / Kmm
+            self.group_missing[g] -= m
+            self.group_slope[g] -= press * by_t
+            self.E[g] += 1.0 / Kmm
+            self.gamma[g] += self.Kmt[j] / Kmm
+
+    cdef void assemble_groups(self) noexcept nogil:
+        """L = the Newton matrix in (w, t), its lower triangle."""
+        cdef Py_ssize_t g, i, j, R = self.R, size = self.size, N = self.N
+        for i in range(N * N):
+            self.L[i] = 0.0
+        for j in range(size):
+            memcpy(self.L + j * N + j, self.H + j * size + j, (size - j) * sizeof(double))
+        for j in range(R):
+            g = self.of[j]
+            self.L[j * (N + 1)] += self.ww[j]
+            self.L[j * N + size + g] = self.wt[j] + self.border[j] * self.gamma[g] / self.E[g]
+            for i in range(j, R):
+                if self.of[i] == g:
+                    self.L[j * N + i] += self.border[i] * self.border[j] / self.E[g]
+        for g in range(self.G):
+            self.L[(size + g) * (N + 1)] = self.tt[g] + self.gamma[g] * self.gamma[g] / self.E[g]
+
+    cdef bint factorise_groups(self) noexcept nogil:
+        cdef Py_ssize_t i, N = self.N
+        cdef int n = <int> N, info = 1, one = 1
+        cdef double ridge = 1e-15, more = 1.0
+        for attempt in range(5):
+            more *= 1.0 + ridge
+            self.assemble_groups()
+            for i in range(N):
+                self.L[i * (N + 1)] *= more
+            dpotrf(b"L", &n, self.L, &n, &info)
+            if info == 0 and isfinite(self.L[N * N - 1]):
+                break
+            ridge *= 100.0
+        else:
+            return False
+        for i in range(N):
+            self.z1[i] = -1.0 if i >= self.size else 0.0
+        dpotrs(b"L", &n, &one, self.L, &n, self.z1, &n, &info)
+        return True
+
+    cdef void aim_groups(self) noexcept nogil:
+        """See `GroupPairs.right_side`; `bh` is known."""
+        cdef Py_ssize_t g, j, R = self.R
+        cdef double up, down, press
+        for g in range(self.G):
+            self.s[g] = -self.group_missing[g]
+            self.t_pull[g] = self.bh[3 * R + g] - self.group_slope[g]
+        for j in range(R):
+            g = self.of[j]
+            up = self.bh[j] + self.bd[j] * self.error[j]
+            down = self.bh[R + j] + self.bd[R + j] * self.error[R + j]
+            press = up + self.sigma * down
+            self.gt[j] = self.bend[j] * press + self.bh[2 * R + j] - self.t_slope[j]
+            self.ball_pull[j] = down - up
+            self.t_pull[g] += self.by_t[j] * press - self.Kmt[j] * self.gt[j] / self.Ktt[j]
+            self.s[g] += self.gt[j] / self.Ktt[j]
+        for g in range(self.G):
+            self.t_pull[g] += self.gamma[g] * self.s[g] / self.E[g]
+        for j in range(R):
+            g = self.of[j]
+            self.ball_pull[j] += self.border[j] * (self.s[g] / self.E[g] - self.gt[j])
+
+    cdef void solve_for_groups(self) noexcept nogil:
+        """See `GroupPairs.multiplier_step` and `GroupPairs.direction`."""
+        cdef Py_ssize_t g, i, j, R = self.R, size = self.size, first = 3 * self.R
+        cdef int n = <int> self.N, info, one = 1
+        cdef double top = self.t_missing, bottom = 0.0, dm, dt, moved
+        for i in range(size):
+            self.dw[i] = self.pull[i] + (self.ball_pull[i] if i < R else 0.0)
+        for g in range(self.G):
+            self.dw[size + g] = self.t_pull[g]
+        dpotrs(b"L", &n, &one, self.L, &n, self.dw, &n, &info)
+        for g in range(self.G):
+            top -= self.dw[size + g]
+            bottom += self.z1[size + g]
+        self.d_eta = top / bottom
+        for i in range(self.N):
+            self.dw[i] += self.d_eta * self.z1[i]
+        for g in range(self.G):
+            self.d_etas[g] = self.s[g] - self.gamma[g] * self.dw[size + g]
+            self.bdx[first + g] = self.dw[size + g]
+        for j in range(R):
+            self.d_etas[self.of[j]] -= self.border[j] * self.dw[j]
+        for g in range(self.G):
+            self.d_etas[g] /= self.E[g]
+        for j in range(R):
+            g = self.of[j]
+            dt = self.dw[size + g]
+            dm = self.gt[j] - self.Kwt[j] * self.dw[j] - self.Kmt[j] * dt - self.d_etas[g]
+            dm /= self.Ktt[j]
+            moved = self.bend[j] * dm + self.by_t[j] * dt
+            self.bdx[j] = moved - self.dw[j] - self.error[j]
+            self.bdx[R + j] = self.sigma * moved + self.dw[j] - self.error[R + j]
+            self.bdx[2 * R + j] = dm
+        for i in range(self.n_pairs):
+            self.bdz[i] = self.bh[i] - self.bd[i] * self.bdx[i]
+
     cdef bint factorise(self) noexcept nogil:
         """The Cholesky factor of H plus the ball's diagonal; whether there is one."""
         cdef Py_ssize_t i, size = self.size, R = self.R
         cdef int n = <int> size, info, one = 1
         cdef double ridge = 1e-15
+        if self.G:
+            return self.factorise_groups()
         for attempt in range(5):
             for i in range(size):
                 self.H[i * (size + 1)] *= 1.0 + ridge
@@ -416,9 +640,12 @@ cdef class _System:
         """Right-hand side in w of the step to products target − curved·dx·dz."""
         cdef Py_ssize_t j, i, R = self.R, t = self.slacks * R
         cdef double up, down, floor, aimed
-        for i in range(self.kinds * R):
+        for i in range(self.n_pairs):
             aimed = target - curved * self.bdx[i] * self.bdz[i]
             self.bh[i] = (aimed - self.bx[i] * self.bz[i]) / self.bx[i]
+        if self.G:
+            self.aim_groups()
+            return
         for j in range(R):
             up = self.bh[j] + self.bd[j] * self.error[j]
             down = self.bh[R + j] + self.bd[R + j] * self.error[R + j]
@@ -436,6 +663,9 @@ cdef class _System:
         cdef Py_ssize_t i, j, R = self.R, size = self.size, t = self.slacks * R
         cdef int n = <int> size, info, one = 1
         cdef double top, bottom, dt, moved
+        if self.G:
+            self.solve_for_groups()
+            return
         for i in range(size):
             self.dw[i] = self.pull[i] + (self.ball_pull[i] if i < R else 0.0)
         dpotrs(b"L", &n, &one, self.L, &n, self.dw, &n, &info)
@@ -459,19 +689,19 @@ cdef class _System:
                 moved = self.bend[j] * dt
                 self.bdx[j] += moved
                 self.bdx[R + j] += self.sigma * moved
-        for i in range(self.kinds * R):
+        for i in range(self.n_pairs):
             self.bdz[i] = self.bh[i] - self.bd[i] * self.bdx[i]
 
     cdef void least_of_ball(self, double *least_x, double *least_z) noexcept nogil:
         cdef Py_ssize_t i
-        for i in range(self.kinds * self.R):
+        for i in range(self.n_pairs):
             least_x[0] = fmin(least_x[0], self.bdx[i] / self.bx[i])
             least_z[0] = fmin(least_z[0], self.bdz[i] / self.bz[i])
 
     cdef double ball_products(self) noexcept nogil:
         cdef Py_ssize_t i
         cdef double products = 0.0
-        for i in range(self.kinds * self.R):
+        for i in range(self.n_pairs):
             products += self.bx[i] * self.bz[i]
         return products
 
@@ -479,16 +709,23 @@ cdef class _System:
         """Take the step, and return slacks to τ ∓ v where that changes them little."""
         cdef Py_ssize_t i, j, R = self.R, t = self.slacks * R
         cdef double tau
-        for i in range(self.kinds * R):
+        for i in range(self.n_pairs):
             self.bx[i] += primal * self.bdx[i]
             self.bz[i] += dual * self.bdz[i]
         for i in range(self.size):
             self.point[i] += primal * self.dw[i]
         self.eta += dual * self.d_eta
+        for i in range(self.G):
+            self.etas[i] += dual * self.d_etas[i]
         for j in range(R):
             self.v[j] += primal * self.dw[j]
-            if self.lifted:
-                tau = self.radius * _power(self.bx[t + j], self.exponent)
+            if self.G:
+                tau = self.radius * pow(self.bx[3 * R + self.of[j]], self.a)
+                tau *= _power(self.bx[2 * R + j], self.b)
+                self.settle(j, tau - self.v[j])
+                self.settle(R + j, self.sigma * tau + self.v[j])
+            elif self.lifted:
+                tau = self.reach_of(self.bx[t + j])
                 self.settle(j, tau - self.v[j])
                 self.settle(R + j, self.sigma * tau + self.v[j])
                 if self.bounded:
@@ -554,7 +791,7 @@ cdef class InteriorSystem(_System):
     @property
     def count(self):
         """How many pairs there are."""
-        return 2 * self.m + self.kinds * self.R
+        return 2 * self.m + self.n_pairs
 
     @property
     def alpha(self):
@@ -639,7 +876,7 @@ cdef class InteriorSystem(_System):
         cdef double products = products_after(
             self.m, primal, dual, self.x0, self.x1, self.z0, self.z1_, self.dx0, self.dx1, self.dz
         )
-        for i in range(self.kinds * self.R):
+        for i in range(self.n_pairs):
             products += (self.bx[i] + primal * self.bdx[i]) * (self.bz[i] + dual * self.bdz[i])
         return products
 

@@ -1,57 +1,19 @@
-"""The constraint set: an ℓp ball around prior weights, optionally cut to non-negative weights.
+"""The constraint set: a ball around prior weights, optionally cut to non-negative weights.
 
-Vectors have R entries and are on the host. `newton.BallPairs` is its form for Newton's method.
+`LpBall` is that of the ℓp norm, `GroupBall` of an ℓp norm of the ℓq norms of families of weights,
+`ElasticBall` of ℓ1 and squared ℓ2 norm together. Vectors have R entries and are on the host.
+`newton.BallPairs` and `newton.GroupPairs` are their forms for Newton's method.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-
-from lpfuse._arrays.operations import Host
-
-# --------------------------------------------------------------------------------------------------
-# Water-filling: the linear oracle over a ball with lower bounds.
-#
-#     maximise  vᵀz   subject to   ‖z‖_p ≤ 1,   z ≥ −c          (c ≥ 0)
-#
-# Its dual bounds the maximum: vᵀz ≤ uᵀz + (u − v)ᵀc ≤ ‖u‖_q + (u − v)ᵀc for *every* u ≥ v.
-
-
-def fill(unit: LpBall, v: Host, c: Host) -> tuple[Host, Host]:
-    """Return the best z, and the best u ≥ v, over the unit ball.
-
-    Entries that would fall below −c_j are fixed there, and the others share the rest of the ball,
-    until none falls below: at most R times. At the optimum
-    |u_j| = λ|z_j|^{p−1}, so u_j = −λ c_j^{p−1} where z_j = −c_j, and u = v elsewhere.
-
-    Examples
-    --------
-    >>> from lpfuse.optim import LpBall
-    >>> z, u = fill(LpBall(2.0), np.array([3.0, -4.0]), np.array([0.0, 0.6]))
-    >>> z, u.round(6)
-    (array([ 0.8, -0.6]), array([ 3.  , -2.25]))
-    """
-    p, low = unit.p, np.zeros(v.size, dtype=bool)
-    with np.errstate(all="ignore"):  # c may be infinite: no bound
-        while True:
-            left = max(1.0 - float((c[low] ** p).sum()), 0.0) ** (1.0 / p)
-            rest = np.where(low, 0.0, v)
-            z = np.where(low, -c, left * unit.linear_oracle(-rest))
-            below = z < -c
-            if not below.any():
-                break
-            low |= below
-        pull, bend = unit.dual_norm(rest), c[low] ** (p - 1.0)
-        level = pull / left ** (p - 1.0) if pull > 0.0 else 0.0
-        level = min(level, float((-v[low] / bend).min(initial=np.inf)))
-        u = v.copy()
-        u[low] = np.maximum(v[low], -level * bend)
-        return z, u
-
 
 # --------------------------------------------------------------------------------------------------
 # The ball.
@@ -73,6 +35,37 @@ def _norm(v: Vector, p: float) -> float:
     if p == 1.0:
         return float(size.sum())
     return top * float(((size / top) ** p).sum() ** (1.0 / p))
+
+
+def _norms(V: Vector, p: float) -> Vector:
+    """Return the norm of every row."""
+    size = np.abs(V)
+    top = size.max(axis=1)
+    if p == np.inf:
+        return top
+    if p == 1.0:
+        return size.sum(axis=1)
+    below = np.where(top > 0.0, top, 1.0)
+    return top * ((size / below[:, None]) ** p).sum(axis=1) ** (1.0 / p)
+
+
+def _corners(V: Vector, p: float) -> Vector:
+    """Return for every row v the z with ``‖z‖_p ≤ 1`` and the largest vᵀz; 0 where v = 0.
+
+    Rows are divided by their largest entry first: its power reaches 31 on the paper's grid of p and
+    would overflow. At p = 1 the first of several equal entries wins.
+    """
+    size = np.abs(V)
+    if p == np.inf:
+        return np.sign(V)
+    if p == 1.0:
+        first = np.arange(V.shape[1]) == size.argmax(axis=1)[:, None]
+        return np.where(first, np.sign(V), 0.0)
+    top = size.max(axis=1, keepdims=True)
+    # At most 1: its powers cannot overflow.
+    z = (size / np.where(top > 0.0, top, 1.0)) ** (1.0 / (p - 1.0))
+    length = (z**p).sum(axis=1, keepdims=True) ** (1.0 / p)
+    return np.sign(V) * (z / np.where(length > 0.0, length, 1.0))
 
 
 def _conjugate(p: float) -> float:
@@ -113,6 +106,7 @@ class LpBall:
     nonnegative: bool = False
     centre: Vector | None = None
     radius: float = 1.0
+    is_lp: ClassVar[bool] = True  # whether the norm is ‖·‖_p
 
     @property
     def q(self) -> float:
@@ -142,7 +136,10 @@ class LpBall:
 
     def dual_norm(self, v: Vector) -> float:
         """``max {vᵀz : ‖z‖_p ≤ 1}``: ``‖v‖_q``, of the positive part when z ≥ 0 is required."""
-        return _norm(np.maximum(v, 0.0) if self.nonnegative else v, self.q)
+        return self._dual(np.maximum(v, 0.0) if self.nonnegative else v)
+
+    def _dual(self, v: Vector) -> float:
+        return _norm(v, self.q)
 
     def support(self, v: Vector) -> float:
         """Return ``max {vᵀw : w in the ball}``, or slightly more; less only by rounding.
@@ -153,50 +150,80 @@ class LpBall:
         if self.centre is None:
             return self.radius * self.dual_norm(v)
         u = self._fill(v)[1] if self.nonnegative else v
-        return self.radius * _norm(u, self.q) + float(u @ self.centre)
+        return self.radius * self._dual(u) + float(u @ self.centre)
 
     def support_size(self, v: Vector) -> float:
         """Return an upper bound of ``Σ |v_j w_j|`` over the ball."""
         if self.centre is None:
             return self.support(v)
-        return self.radius * _norm(v, self.q) + 2.0 * float(np.abs(v) @ np.abs(self.centre))
+        return self.radius * self._dual(v) + 2.0 * float(np.abs(v) @ np.abs(self.centre))
 
     def stretch(self, size: int, norm: float = np.inf) -> float:
         """Return the largest ratio of the support to ``‖v‖_norm``, for vectors v of that size."""
-        reach = self.radius * float(size ** max(1.0 / self.q - 1.0 / norm, 0.0))
+        reach = self.radius * self._stretch(size, norm)
         return reach if self.centre is None else reach + _norm(self.centre, _conjugate(norm))
+
+    def _stretch(self, size: int, norm: float) -> float:
+        return float(size ** max(1.0 / self.q - 1.0 / norm, 0.0))
 
     def linear_oracle(self, g: Vector) -> Vector:
         """Return ``argmin {gᵀw : w in the ball}``; the centre where g = 0.
 
-        The gradient is divided by its largest entry first: its power reaches 31 on the paper's
-        grid of p and would overflow. At p = 1 the first of several equal entries wins.
+        At p = 1 the first of several equal entries wins.
         """
         if self.centre is not None:
-            z = self._fill(-g)[0] if self.nonnegative else LpBall(self.p).linear_oracle(g)
+            z = self._fill(-g)[0] if self.nonnegative else self._corner(-g)
             w = self.centre + self.radius * z
             return np.maximum(w, 0.0) if self.nonnegative else w
-        v = np.maximum(-g, 0.0) if self.nonnegative else -g
-        size = np.abs(v)
-        top = size.max(initial=0.0)
-        z = np.zeros_like(v)
-        if top == 0.0:
-            return z
-        if self.p == 1.0:
-            best = int(np.argmax(size))
-            z[best] = np.sign(v[best])
-        elif self.p == np.inf:
-            z = np.sign(v)
-        else:
-            z = (size / top) ** (1.0 / (self.p - 1.0))  # at most 1: its powers cannot overflow
-            z = np.sign(v) * (z / (z**self.p).sum() ** (1.0 / self.p))
-        return self.radius * z
+        return self.radius * self._corner(np.maximum(-g, 0.0) if self.nonnegative else -g)
+
+    def _corner(self, v: Vector) -> Vector:
+        """Return the z of norm 1 with the largest vᵀz; 0 where v = 0."""
+        return _corners(v[None], self.p)[0]
 
     def _fill(self, v: Vector) -> tuple[Vector, Vector]:
         """Return the optimal direction from the centre for v with w ≥ 0, and the best u ≥ v."""
         assert self.centre is not None
-        with np.errstate(over="ignore"):
-            return fill(LpBall(self.p), v, self.centre / max(self.radius, 1e-300))
+        with np.errstate(all="ignore"):  # an infinite bound is none
+            return self.fill(v, self.centre / max(self.radius, 1e-300))
+
+    def fill(self, v: Vector, c: Vector) -> tuple[Vector, Vector]:
+        """Return the z ≥ −c of norm at most 1 with the largest vᵀz, and the best u ≥ v (c ≥ 0).
+
+        Every u ≥ v bounds the maximum: vᵀz ≤ uᵀz + (u − v)ᵀc ≤ ‖u‖_q + (u − v)ᵀc. Entries that
+        would fall below −c_j are fixed there, and the others share the rest of the ball, until none
+        falls below: at most R times. At the optimum |u_j| = λ|z_j|^{p−1}, so u_j = −λ c_j^{p−1}
+        where z_j = −c_j, and u = v elsewhere.
+
+        Examples
+        --------
+        >>> z, u = LpBall(2.0).fill(np.array([3.0, -4.0]), np.array([0.0, 0.6]))
+        >>> z, u.round(6)
+        (array([ 0.8, -0.6]), array([ 3.  , -2.25]))
+        """
+        low = np.zeros(v.size, dtype=bool)
+        while True:
+            z, level, bend = self._rest(np.where(low, 0.0, v), c[low])
+            z = np.where(low, -c, z)
+            below = z < -c
+            if not below.any():
+                break
+            low |= below
+        level = min(level, float((-v[low] / bend).min(initial=np.inf)))
+        u = v.copy()
+        u[low] = np.maximum(v[low], -level * bend)
+        return z, u
+
+    def _rest(self, v: Vector, c: Vector) -> tuple[Vector, float, Vector]:
+        """Return the z for v in what entries of size c leave of the ball, λ, and u/λ at c."""
+        p = self.p
+        left = max(1.0 - float((c**p).sum()), 0.0) ** (1.0 / p)
+        pull = _norm(v, self.q)
+        return (
+            left * self._corner(v),
+            pull / left ** (p - 1.0) if pull > 0.0 else 0.0,
+            c ** (p - 1.0),
+        )
 
     def scale_into(self, w: Vector) -> Vector:
         """Scale w towards the centre into the ball (negative entries are set to 0 first)."""
@@ -223,3 +250,159 @@ class LpBall:
     def preferred(self, size: int) -> Vector:
         """Return the default weights: w₀, or equal ones without it."""
         return self.uniform(size) if self.centre is None else self.centre.copy()
+
+
+# --------------------------------------------------------------------------------------------------
+# Balls of other norms.
+
+
+@dataclass(frozen=True)
+class GroupBall(LpBall):
+    """The ball of ``‖(‖v_1‖_q, …, ‖v_G‖_q)‖_p``, v_g the entries of w − w₀ in group g.
+
+    p = 1 with q = 2 leaves out whole groups; p = 2 with q = 1 chooses inside each of them. The dual
+    norm is that of both conjugate exponents. Not for `nonnegative` around a centre.
+
+    Parameters
+    ----------
+    inner : float in [1, ∞]
+        q.
+    groups : tuple of int
+        The number of the group of each weight: 0, …, G − 1.
+
+    Examples
+    --------
+    >>> ball = GroupBall(1.0, inner=2.0, groups=(0, 0, 1))
+    >>> v = np.array([3.0, 4.0, 2.0])
+    >>> ball.norm(v), ball.dual_norm(v), ball.linear_oracle(-v)
+    (7.0, 5.0, array([0.6, 0.8, 0. ]))
+    """
+
+    inner: float = 2.0
+    groups: tuple[int, ...] = ()
+    is_lp: ClassVar[bool] = False
+
+    @cached_property
+    def of(self) -> NDArray[np.intp]:
+        """The group of each weight."""
+        return np.array(self.groups, dtype=np.intp)
+
+    @cached_property
+    def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Row and column of each weight where groups are rows, filled up with zeros."""
+        order = np.argsort(self.of, kind="stable")
+        counts = np.bincount(self.of)
+        first = np.repeat(np.cumsum(counts) - counts, counts)
+        column = np.empty_like(order)
+        column[order] = np.arange(order.size) - first
+        return self.of, column
+
+    def _table(self, v: Vector) -> Vector:
+        group, column = self._places
+        table = np.zeros((int(group.max()) + 1, int(column.max()) + 1))
+        table[group, column] = v
+        return table
+
+    def group_norms(self, v: Vector) -> Vector:
+        """``‖v_g‖_q`` of every group."""
+        return _norms(self._table(v), self.inner)
+
+    def norm(self, w: Vector) -> float:
+        """``‖(‖w_g‖_q)_g‖_p``."""
+        return _norm(self.group_norms(w), self.p)
+
+    def _dual(self, v: Vector) -> float:
+        return _norm(_norms(self._table(v), _conjugate(self.inner)), self.q)
+
+    def _corner(self, v: Vector) -> Vector:
+        table = self._table(v)
+        shares = _corners(_norms(table, _conjugate(self.inner))[None], self.p)[0]
+        return (shares[:, None] * _corners(table, self.inner))[self._places]
+
+    def _stretch(self, size: int, norm: float) -> float:
+        return self._dual(np.ones(size))
+
+    def uniform(self, size: int) -> Vector:
+        """Return equal weights on the surface of a ball around 0."""
+        return np.full(size, self.radius / self.norm(np.ones(size)))
+
+
+@dataclass(frozen=True)
+class ElasticBall(LpBall):
+    """The set of ``w = w₀ + r z`` with ``φ(z) = ρ‖z‖₁ + (1 − ρ)‖z‖₂² ≤ 1``.
+
+    ρ = 1 is the ball of p = 1, ρ = 0 that of p = 2. The norm is the gauge of φ(z) ≤ 1; p is not
+    used.
+
+    Parameters
+    ----------
+    l1_ratio : float in (0, 1)
+        ρ.
+
+    Examples
+    --------
+    >>> ball = ElasticBall(2.0, l1_ratio=0.5)
+    >>> ball.norm(np.array([1.0, 0.0])), round(ball.norm(np.array([1.0, 1.0])), 4)
+    (1.0, 1.618)
+    >>> ball.linear_oracle(np.array([-5.0, -1.0]))
+    array([1., 0.])
+    """
+
+    l1_ratio: float = 0.5
+    is_lp: ClassVar[bool] = False
+
+    def norm(self, w: Vector) -> float:
+        """Return the least s > 0 with φ(w/s) ≤ 1."""
+        top = float(np.abs(w).max(initial=0.0)) or 1.0
+        size = np.abs(w) / top
+        linear, rest = self.l1_ratio * float(size.sum()), 1.0 - self.l1_ratio
+        return top * 0.5 * (linear + math.sqrt(linear * linear + 4.0 * rest * float(size @ size)))
+
+    def _rest(self, v: Vector, c: Vector) -> tuple[Vector, float, Vector]:
+        """With ρ and κ = 1 − ρ: z = (|v|/λ − ρ)₊ / 2κ, whose φ is (v²/λ² − ρ²)₊ / 4κ."""
+        rho, twice = self.l1_ratio, 2.0 * (1.0 - self.l1_ratio)
+        bend = rho + twice * c
+        left = max(1.0 - float((c * (rho + 0.5 * twice * c)).sum()), 0.0)
+        size = np.abs(v)
+        top = float(size.max(initial=0.0))
+        if top == 0.0:
+            return np.zeros_like(v), 0.0, bend
+        # The k largest entries are used: those above λρ.
+        ordered = -np.sort(-size / top)
+        levels = np.cumsum(ordered**2) / (2.0 * twice * left + np.arange(1, v.size + 1) * rho**2)
+        used = np.flatnonzero(ordered**2 > rho**2 * levels)
+        level = top * math.sqrt(levels[used[-1] if used.size else 0])
+        return np.sign(v) * np.maximum(size / level - rho, 0.0) / twice, level, bend
+
+    def _corner(self, v: Vector) -> Vector:
+        return self._rest(v, np.empty(0))[0]
+
+    def _dual(self, v: Vector) -> float:
+        """``λ + Σ (|v_j| − λρ)₊² / 4λκ``, which bounds the maximum for every λ > 0."""
+        level, rho = self._rest(v, np.empty(0))[1], self.l1_ratio
+        if not level > 0.0:
+            return 0.0
+        beyond = np.maximum(np.abs(v) / level - rho, 0.0)
+        return level * (1.0 + float(beyond @ beyond) / (4.0 * (1.0 - rho)))
+
+    _stretch = GroupBall._stretch
+    uniform = GroupBall.uniform
+
+
+def ball_of(
+    p: float,
+    nonnegative: bool,
+    centre: Vector | None,
+    radius: float,
+    *,
+    groups: Any = None,
+    q: float = 2.0,
+    l1_ratio: float | None = None,
+) -> LpBall:
+    """Return the ball of these parameters: with groups, elastic, or that of the ℓp norm."""
+    common = p, nonnegative, centre, radius
+    if groups is not None:
+        return GroupBall(*common, inner=q, groups=tuple(groups))
+    if l1_ratio == 1.0:
+        return LpBall(1.0, nonnegative, centre, radius)
+    return LpBall(*common) if l1_ratio is None else ElasticBall(*common, l1_ratio=l1_ratio)

@@ -93,7 +93,7 @@ class BlockedProblem(Problem):
         With the rows that `stratified_sample` has drawn.
     costs : Costs
         Factors of the classes.
-    p, loss, nonnegative, fit_intercept, centre, radius
+    p, loss, nonnegative, fit_intercept, centre, radius, **norm
         As for a `Problem` in memory.
     """
 
@@ -111,6 +111,7 @@ class BlockedProblem(Problem):
         fit_intercept: bool = False,
         centre: Host | None = None,
         radius: float = 1.0,
+        **norm: Any,
     ) -> None:
         drawn: DrawnRows = checked.also
         labels = None if not checked.rows[1] else drawn.y
@@ -124,6 +125,7 @@ class BlockedProblem(Problem):
             fit_intercept=fit_intercept,
             centre=centre,
             radius=radius,
+            **norm,
         )
         self.checked, self.factors = checked, costs
         self.blocks: Blocks = checked.blocks

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
 
 from lpfuse._arrays import operations as ops
 from lpfuse._arrays.operations import Array, Host, total
-from lpfuse.optim.balls import LpBall, Vector
+from lpfuse.optim.balls import ElasticBall, GroupBall, LpBall, Vector
 
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Block, Problem
@@ -185,6 +185,7 @@ class Breakdown(ArithmeticError):
 #
 # The ball is *lifted*: v = w − w₀ has ‖v‖_p ≤ r if and only if there are shares t ≥ 0 with Σ t = 1,
 # and |v_j| ≤ τ_j = r t_j^{1/p} (at p = ∞ τ = r, and there is no t). Each constraint becomes a pair.
+# An elastic ball has τ = r x with ρx + (1 − ρ)x² = t.
 
 
 class Spread(NamedTuple):
@@ -208,7 +209,7 @@ class PairsState(NamedTuple):
     x: Vector
     z: Vector
     v: Vector
-    eta: float
+    eta: Any
 
 
 class BallStep(NamedTuple):
@@ -217,13 +218,12 @@ class BallStep(NamedTuple):
     dx: Vector
     dz: Vector
     dw: Vector
-    d_eta: float
+    d_eta: Any
 
 
-def _shares(p: float, v: Vector, evenness: float) -> Vector:
-    size = np.abs(v) ** p
+def _shares(size: Vector, evenness: float) -> Vector:
     total = float(size.sum())
-    even = np.full_like(v, 1.0 / v.size)
+    even = np.full_like(size, 1.0 / size.size)
     return evenness * even + (1.0 - evenness) * (size / total if total > 0.0 else even)
 
 
@@ -250,8 +250,9 @@ class BallPairs:
     """
 
     def __init__(self, ball: LpBall, w: Vector, place: Spread | PairsState) -> None:
-        self.lifted = ball.p < np.inf
-        self.exponent = 1.0 / ball.p if self.lifted else 0.0
+        self.ratio = ball.l1_ratio if isinstance(ball, ElasticBall) else None
+        self.lifted = ball.p < np.inf or self.ratio is not None
+        self.exponent = 1.0 / ball.p
         floor = ball.centre if ball.nonnegative else None  # w ≥ 0 is v ≥ −floor
         self.bounded = floor is not None
         self.sigma = 0.0 if ball.nonnegative and not self.bounded else 1.0
@@ -271,8 +272,13 @@ class BallPairs:
 
     def _start(self, ball: LpBall, w: Vector, product: float, evenness: float) -> None:
         self.v = v = ball.from_centre(w)
-        share = _shares(ball.p, v / self.radius, evenness) if self.lifted else np.ones_like(v)
-        tau = self.radius * share**self.exponent
+        size = np.abs(v / self.radius)
+        share = np.ones_like(v)
+        if self.ratio is not None:
+            share = _shares(size * (self.ratio + (1.0 - self.ratio) * size), evenness)
+        elif self.lifted:
+            share = _shares(size**ball.p, evenness)
+        tau = self._reach_of(share)
         # Slacks start at no less than a twentieth of their range (by hand), and off τ ∓ v if need
         # be: the steps close that error.
         slacks = np.maximum(self._slacks_at(tau), 0.05 * tau)
@@ -280,8 +286,23 @@ class BallPairs:
         self.z = product / self.x
         self.eta = 0.0
         if self.lifted:
-            bend = self.exponent * tau / share
+            bend = self._slope_of(tau, share)[0]
             self.eta = float(np.mean((self.z[0] + self.sigma * self.z[1]) * bend + self.z[-1]))
+
+    def _reach_of(self, t: Vector) -> Vector:
+        """``τ(t)``."""
+        if self.ratio is None:
+            return self.radius * t**self.exponent
+        rho = self.ratio
+        return 2.0 * self.radius * t / (rho + np.sqrt(rho * rho + 4.0 * (1.0 - rho) * t))
+
+    def _slope_of(self, tau: Vector, t: Vector) -> tuple[Vector, Vector]:
+        """``τ′`` and ``−τ″/τ′``."""
+        if self.ratio is None:
+            return self.exponent * tau / t, (1.0 - self.exponent) / t
+        rest = 2.0 * (1.0 - self.ratio)
+        steep = 1.0 / (self.ratio + rest * tau / self.radius)
+        return self.radius * steep, rest * steep * steep
 
     @property
     def state(self) -> PairsState:
@@ -301,6 +322,12 @@ class BallPairs:
         """Contribution of the ball's multipliers to the slope in w."""
         return self.pressure(self.z)
 
+    def bordered(self, curvature: Host) -> Host:
+        """Prepare a step; return the Newton matrix, the rows' curvature and that of the ball."""
+        diagonal = curvature.reshape(-1)[:: curvature.shape[0] + 1]
+        diagonal[: self.v.size] += self.linearise()
+        return curvature
+
     def linearise(self) -> Vector:
         """Prepare a step; returns the diagonal that the ball adds to the Newton matrix.
 
@@ -318,17 +345,17 @@ class BallPairs:
         x, z, sigma = self.x, self.z, self.sigma
         self.d = d = z / x
         up, down = d[0], d[1]
-        t, e = x[-1], self.exponent
-        tau = self.radius * t**e
+        t = x[-1]
+        tau = self._reach_of(t) if self.lifted else self.radius
         self.error = x[: self.n_slacks] - self.signs * self.v - self.reach * tau
         if self.bounded:
             self.error -= self.base
         floor = d[2] if self.bounded else 0.0
         if not self.lifted:
             return up + down + floor
-        self.bend = bend = e * tau / t  # τ′
-        press = z[0] + sigma * z[1]
-        curve = press * bend * ((1.0 - e) / t) + d[-1]  # −(λ⁺ + σλ⁻)τ″ + θ/t
+        bend, curve = self._slope_of(tau, t)
+        self.bend, press = bend, z[0] + sigma * z[1]
+        curve = press * bend * curve + d[-1]  # −(λ⁺ + σλ⁻)τ″ + θ/t
         bend_down, bend_squared = sigma * down, bend * bend
         self.Ktt = bend_squared * (up + bend_down) + curve
         self.Kwt = bend * (bend_down - up)
@@ -340,8 +367,20 @@ class BallPairs:
         top = (up + down) * curve + (1.0 + sigma) ** 2 * bend_squared * up * down
         return top / self.Ktt + floor
 
+    def border_column(self, size: int) -> Host:
+        """Return the column of dη."""
+        column = np.zeros(size)
+        column[: self.v.size] = self.border
+        return column
+
+    def right_side(self, pull: Host, change: Vector) -> Host:
+        """Return the right-hand side of the step that changes the products x·z by `change`."""
+        whole = pull.copy()
+        whole[: self.v.size] += self.pull(change)
+        return whole
+
     def pull(self, change: Vector) -> Vector:
-        """Right-hand side in w of the step that changes the products x·z by `change`.
+        """Return what the ball adds to it in w.
 
         g_t is the right-hand side of the eliminated t, of which the border's share goes to w.
         """
@@ -357,11 +396,13 @@ class BallPairs:
     def multiplier_step(self, z0: Vector, z1: Vector) -> float:
         """dη such that Σ t returns to 1 when dw = z0 + z1 dη."""
         # Σ dt = Σ (g_t − K_wt dw − dη)/K_tt must be 1 − Σ t.
+        z0, z1 = z0[: self.v.size], z1[: self.v.size]
         top = float(((self.gt - self.Kwt * z0) / self.Ktt).sum()) - self.t_missing
         return top / float(((1.0 + self.Kwt * z1) / self.Ktt).sum())
 
     def direction(self, dw: Vector, d_eta: float) -> BallStep:
         """Return the direction of the pairs that belongs to dw."""
+        dw = dw[: self.v.size]
         dx, k = np.empty_like(self.x), self.n_slacks
         dx[:k] = self.signs * dw - self.error
         if self.lifted:
@@ -381,8 +422,188 @@ class BallPairs:
         """Reset slacks to τ ∓ v where that changes them little, since t^{1/p} is nonlinear."""
         if self.lifted:
             slacks = self.x[: self.n_slacks]
-            exact = self._slacks_at(self.radius * self.x[-1] ** self.exponent)
+            exact = self._slacks_at(self._reach_of(self.x[-1]))
             self.x[: self.n_slacks] = np.where(np.abs(exact - slacks) < 0.5 * slacks, exact, slacks)
+
+
+class GroupPairs:
+    """Pairs of a `GroupBall`: (u⁺, λ⁺), (u⁻, λ⁻), (m, ζ) of every weight, (t, θ) of every group.
+
+    ‖v‖ ≤ r if and only if there are shares t ≥ 0 of the groups with Σ t = 1, and m ≥ 0 of their
+    weights with Σ_{j in g} m_j = t_g^{1/p}, such that |v_j| ≤ τ_j = r t_g^a m_j^b with b = 1/q and
+    a = (1 − b)/p: concave in both, as a + b ≤ 1. With multipliers η of the sums over groups and κ
+    of Σ t = 1, and λ = λ⁺ + σλ⁻, the conditions of optimality are those of `BallPairs` in w and
+
+        η_g = λ_j ∂τ_j/∂m_j + ζ_j,     κ = Σ_{j in g} λ_j ∂τ_j/∂t_g + η_g ∂t_g^{1/p}/∂t_g + θ_g.
+
+    Arrays are flat: two or three pairs of R numbers, R numbers of m, and G of t. The Newton matrix
+    has the G changes of t as further coordinates; those of m and η are eliminated.
+    """
+
+    def __init__(self, ball: GroupBall, w: Vector, place: Spread | PairsState) -> None:
+        self.of, self.radius = ball.of, ball.room
+        self.R, self.G = self.of.size, int(self.of.max()) + 1
+        self.outer, self.b = 1.0 / ball.p, 1.0 / ball.inner
+        self.a = (1.0 - self.b) * self.outer
+        # w ≥ 0 around 0: the lower bound is 0 instead of −τ.
+        self.sigma = 0.0 if ball.nonnegative else 1.0
+        if isinstance(place, PairsState):
+            self.x, self.z, self.v, self.eta = place
+        else:
+            self._start(ball, w, *place)
+
+    def _start(self, ball: GroupBall, w: Vector, product: float, evenness: float) -> None:
+        self.v = v = ball.from_centre(w)
+        size = np.abs(v) / self.radius
+        norms = ball.group_norms(size)
+        t = _shares(norms**ball.p if ball.p < np.inf else np.ones_like(norms), evenness)
+        below = np.where(norms > 0.0, norms, 1.0)[self.of]
+        inner = (size / below) ** ball.inner if ball.inner < np.inf else np.ones_like(v)
+        whole = self._sum(inner)[self.of]
+        even = (1.0 / self._sum(np.ones_like(v)))[self.of]
+        share = np.where(whole > 0.0, inner / np.where(whole > 0.0, whole, 1.0), even)
+        m = (evenness * even + (1.0 - evenness) * share) * (t**self.outer)[self.of]
+        tau = self._reach_of(m, t[self.of])
+        slacks = np.maximum([tau - v, self.sigma * tau + v], 0.05 * tau)
+        self.x = np.concatenate([*slacks, m, t])
+        self.z = product / self.x
+        up, down, zeta, theta = self._parts(self.z)
+        press = up + self.sigma * down
+        eta = self._sum(press * self.b * tau / m + zeta) * self._sum(even * even)
+        kappa = self._sum(press * tau) * (self.a / t) + eta * self.outer * t**self.outer / t + theta
+        self.eta = np.append(eta, kappa.mean())
+
+    def _parts(self, x: Vector) -> tuple[Vector, Vector, Vector, Vector]:
+        R = self.R
+        return x[:R], x[R : 2 * R], x[2 * R : 3 * R], x[3 * R :]
+
+    def _sum(self, x: Vector) -> Vector:
+        """Return the sums over groups."""
+        return np.bincount(self.of, weights=x, minlength=self.G)
+
+    def _reach_of(self, m: Vector, t: Vector) -> Vector:
+        tau: Vector = self.radius * t**self.a * m**self.b
+        return tau
+
+    @property
+    def state(self) -> PairsState:
+        """Where the pairs are."""
+        return PairsState(self.x, self.z, self.v, self.eta)
+
+    def pressure(self, z: Vector) -> Vector:
+        """Return the contribution of multipliers of the ball to the slope in w."""
+        return z[: self.R] - z[self.R : 2 * self.R]
+
+    @property
+    def force(self) -> Vector:
+        """Contribution of the ball's multipliers to the slope in w."""
+        return self.pressure(self.z)
+
+    def bordered(self, curvature: Host) -> Host:
+        """Prepare a step; return the Newton matrix in (w, t), of the rows' curvature.
+
+        With the conditions linearised as in `BallPairs`, K the coefficients of a weight in w, m and
+        t, and E = Σ 1/K_mm over a group,
+
+            dm = (g_m − K_wm dw − K_mt dt − dη) / K_mm,     dη = (s − Σ β dw − γ dt) / E
+
+        with β = K_wm/K_mm and γ = Σ K_mt/K_mm + ∂t^{1/p}/∂t. What is left in w and t is written so
+        that nothing cancels; eliminating η adds squares of (β, γ)/√E.
+        """
+        x, z, of, sigma = self.x, self.z, self.of, self.sigma
+        self.d = d = z / x
+        up, down, dm, d_theta = self._parts(d)
+        m, t = x[2 * self.R : 3 * self.R], x[3 * self.R :]
+        above, below, zeta, theta = self._parts(z)
+        T, eta, press = t[of], self.eta[:-1], above + sigma * below
+        tau = self._reach_of(m, T)
+        self.error = np.concatenate(
+            [x[: self.R] + self.v - tau, x[self.R : 2 * self.R] - self.v - sigma * tau]
+        )
+        self.by_m, self.by_t = by_m, by_t = self.b * tau / m, self.a * tau / T
+        mixed, pairs = press * by_m * (self.a / T), up + sigma * down
+        in_m, in_t = press * by_m * ((1.0 - self.b) / m) + dm, press * by_t * ((1.0 - self.a) / T)
+        self.Kmm = Kmm = by_m * by_m * pairs + in_m
+        self.Kmt = by_m * by_t * pairs - mixed
+        self.Kwm = by_m * (sigma * down - up)
+        rho = t**self.outer
+        slope = self.outer * rho / t
+        self.m_slope = eta[of] - press * by_m - zeta
+        self.t_slope = self.eta[-1] - self._sum(press * by_t) - eta * slope - theta
+        self.m_missing, self.t_missing = rho - self._sum(m), 1.0 - float(t.sum())
+        self.beta, self.E = self.Kwm / Kmm, self._sum(1.0 / Kmm)
+        self.gamma = self._sum(self.Kmt / Kmm) + slope
+
+        both = (1.0 + sigma) ** 2 * by_m * by_m * up * down
+        ww = ((up + down) * in_m + both) / Kmm
+        wt = (sigma * down - up) * (by_t * in_m + by_m * mixed) / Kmm
+        curved = by_t * by_t * in_m + by_m * by_m * in_t + 2.0 * by_m * by_t * mixed
+        bent = press * press * by_m * by_t * ((1.0 - self.a - self.b) / (m * T))
+        tt = self._sum((pairs * curved + in_t * dm + bent) / Kmm)
+        tt += eta * slope * ((1.0 - self.outer) / t) + d_theta
+
+        n, every = len(curvature), np.arange(self.R)
+        matrix = np.zeros((n + self.G, n + self.G))
+        matrix[:n, :n] = curvature
+        matrix[every, every] += ww
+        matrix[every, n + of] = matrix[n + of, every] = wt
+        squares = np.zeros((n + self.G, self.G))
+        squares[every, of] = self.beta
+        squares[n + np.arange(self.G), np.arange(self.G)] = self.gamma
+        matrix += (squares / self.E) @ squares.T
+        matrix[n + np.arange(self.G), n + np.arange(self.G)] += tt
+        return matrix
+
+    lifted = True
+
+    def border_column(self, size: int) -> Host:
+        """Return the column of dκ, with the sign of `BallPairs`."""
+        column = np.zeros(size + self.G)
+        column[size:] = -1.0
+        return column
+
+    def right_side(self, pull: Host, change: Vector) -> Host:
+        """Return the right-hand side of the step that changes the products x·z by `change`."""
+        self.h = h = change / self.x
+        k = 2 * self.R
+        push = h[:k] + self.d[:k] * self.error
+        press = push[: self.R] + self.sigma * push[self.R :]
+        self.gm = gm = self.by_m * press + h[k : k + self.R] - self.m_slope
+        gt = self._sum(self.by_t * press - self.Kmt * gm / self.Kmm) + h[k + self.R :]
+        self.s = self._sum(gm / self.Kmm) - self.m_missing
+        right = np.concatenate([pull, gt - self.t_slope + self.gamma * self.s / self.E])
+        right[: self.R] += self.beta * ((self.s / self.E)[self.of] - gm) - self.pressure(push)
+        return right
+
+    def multiplier_step(self, z0: Vector, z1: Vector) -> float:
+        """Return dκ such that Σ t returns to 1 when the step is z0 + z1 dκ."""
+        return (self.t_missing - float(z0[-self.G :].sum())) / float(z1[-self.G :].sum())
+
+    def direction(self, step: Vector, d_kappa: float) -> BallStep:
+        """Return the direction of the pairs for a step of (w, t)."""
+        dw, dt, of = step[: self.R], step[-self.G :], self.of
+        d_eta = (self.s - self._sum(self.beta * dw) - self.gamma * dt) / self.E
+        dm = (self.gm - self.Kwm * dw - self.Kmt * dt[of] - d_eta[of]) / self.Kmm
+        d_tau = self.by_m * dm + self.by_t * dt[of]
+        slacks = np.concatenate([d_tau - dw, self.sigma * d_tau + dw]) - self.error
+        dx = np.concatenate([slacks, dm, dt])
+        return BallStep(dx, self.h - self.d * dx, dw, np.append(d_eta, d_kappa))
+
+    def move(self, step: BallStep, primal: float, dual: float) -> None:
+        """Take the step; reset slacks to τ ∓ v where that changes them little."""
+        self.x = self.x + primal * step.dx
+        self.z = self.z + dual * step.dz
+        self.v = self.v + primal * step.dw
+        self.eta = self.eta + dual * step.d_eta
+        _, _, m, t = self._parts(self.x)
+        tau, slacks = self._reach_of(m, t[self.of]), self.x[: 2 * self.R]
+        exact = np.concatenate([tau - self.v, self.sigma * tau + self.v])
+        slacks[:] = np.where(np.abs(exact - slacks) < 0.5 * slacks, exact, slacks)
+
+
+def pairs_of(ball: LpBall, w: Vector, place: Spread | PairsState) -> BallPairs | GroupPairs:
+    """Return the pairs of a ball."""
+    return (GroupPairs if isinstance(ball, GroupBall) else BallPairs)(ball, w, place)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -589,16 +810,12 @@ class NewtonFactor:
     dw = z0 + z1 dη.
     """
 
-    def __init__(self, curvature: Host, pairs: BallPairs) -> None:
-        self.pairs = pairs
-        self.R = R = pairs.v.size
-        diagonal = curvature.reshape(-1)[:: curvature.shape[0] + 1]
-        diagonal[:R] += pairs.linearise()
-        self.factor = self._cholesky(curvature, diagonal)
+    def __init__(self, curvature: Host, pairs: BallPairs | GroupPairs) -> None:
+        self.pairs, self.size = pairs, len(curvature)
+        matrix = pairs.bordered(curvature)
+        self.factor = self._cholesky(matrix, matrix.reshape(-1)[:: len(matrix) + 1])
         if pairs.lifted:
-            border = np.zeros(diagonal.size)
-            border[:R] = pairs.border
-            self.z1 = lapack.dpotrs(self.factor, border, lower=1)[0]
+            self.z1 = lapack.dpotrs(self.factor, pairs.border_column(self.size), lower=1)[0]
 
     @staticmethod
     def _cholesky(matrix: Host, diagonal: Host) -> Host:
@@ -615,16 +832,14 @@ class NewtonFactor:
 
     def solve(self, pull: Host, change: Host) -> tuple[Host, BallStep]:
         """Return dw for the rows' right-hand side, and the step of the ball's pairs."""
-        whole = pull.copy()
-        whole[: self.R] += self.pairs.pull(change)
-        dw = lapack.dpotrs(self.factor, whole, lower=1)[0]
+        step = lapack.dpotrs(self.factor, self.pairs.right_side(pull, change), lower=1)[0]
         d_eta = 0.0
         if self.pairs.lifted:
-            d_eta = self.pairs.multiplier_step(dw[: self.R], self.z1[: self.R])
-            dw = dw + d_eta * self.z1
-        if not isfinite(float(dw.sum())):
+            d_eta = self.pairs.multiplier_step(step, self.z1)
+            step = step + d_eta * self.z1
+        if not isfinite(float(step.sum())):
             raise Breakdown("the step is not finite")
-        return dw, self.pairs.direction(dw[: self.R], d_eta)
+        return step[: self.size], self.pairs.direction(step, d_eta)
 
 
 class InteriorSystem:
@@ -674,7 +889,7 @@ class InteriorSystem:
 
     def surround(self, ball: LpBall, place: Spread | PairsState) -> None:
         """Add the pairs of the ball: as they start at w, or as they were left there."""
-        self.pairs = BallPairs(ball, self.w[: self.model.n_weights], place)
+        self.pairs = pairs_of(ball, self.w[: self.model.n_weights], place)
         self._weigh()
 
     @property
@@ -783,7 +998,7 @@ class SmoothedSystem:
 
     def surround(self, ball: LpBall, place: Spread | PairsState) -> None:
         """Add the pairs of the ball: as they start at w, or as they were left there."""
-        self.pairs = BallPairs(ball, self.w[: self.model.n_weights], place)
+        self.pairs = pairs_of(ball, self.w[: self.model.n_weights], place)
 
     @property
     def state(self) -> PairsState:

@@ -90,7 +90,7 @@ def settle(
 def _smooth(model: Model, pull: Host, rules: AlongTuning) -> bool:
     """Return whether the equations on the surface are smooth, with a direction to start from."""
     ball = model.ball
-    if ball.nonnegative or model.quadratic is not None or ball.radius < 1e-6:
+    if not ball.is_lp or ball.nonnegative or model.quadratic is not None or ball.radius < 1e-6:
         return False
     return rules.least_p <= ball.p <= rules.most_p and float(np.abs(pull).max()) > 0.0
 

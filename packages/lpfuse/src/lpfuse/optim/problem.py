@@ -13,14 +13,14 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays import operations as ops
 from lpfuse._arrays.operations import Array, Host
-from lpfuse.optim.balls import LpBall
+from lpfuse.optim.balls import ball_of
 from lpfuse.optim.certificate import bound_of, dual_point_of, value_of
 from lpfuse.optim.tuning import FAR, FLOOR
 
@@ -191,6 +191,8 @@ class Problem:
         The centre w₀ of the ball; None: 0.
     radius : float
         Its radius r ≥ 0.
+    **norm
+        Of a ball of another norm: arguments of `lpfuse.optim.balls.ball_of`.
 
     Examples
     --------
@@ -218,12 +220,13 @@ class Problem:
         fit_intercept: bool = False,
         centre: Host | None = None,
         radius: float = 1.0,
+        **norm: Any,
     ) -> None:
         self.S = S = ops.detached(S)
         self.y = None if y is None else ops.like(y, S)
         self.costs = None if costs is None else ops.like(costs, S)
         centre = None if centre is None else np.array(centre, dtype=np.float64)
-        self.ball = LpBall(float(p), nonnegative, centre, float(radius))
+        self.ball = ball_of(float(p), nonnegative, centre, float(radius), **norm)
         self.loss: Loss = LOSSES[loss]
         self.fit_intercept = fit_intercept
         self.start = 0  # position of the first row in a larger problem

@@ -159,7 +159,7 @@ class _Projection:
         """Return the nearest point by an exact penalty on violated margins, which grows."""
         R, uniform, rows = self.R, self.uniform, self.rows
         ball, slack = self.ball, self.tuning.tie_break.slack
-        if 2.0 <= ball.p <= 32.0 and R == uniform.size and not ball.nonnegative:
+        if ball.is_lp and 2.0 <= ball.p <= 32.0 and R == uniform.size and not ball.nonnegative:
             near = ball.scale_into(self.point)
             nearest = _nearest_by_newton(ball, uniform, rows / (1.0 + slack), near)
             if nearest is not None and float((rows @ nearest).min()) >= 1.0:
@@ -184,7 +184,7 @@ class _Projection:
 
     def _solved(self, model: Model) -> Host:
         fast = self.tuning.interior_point._replace(rules=(FAST,))
-        if 2.0 <= self.ball.p < np.inf and not model.free:
+        if self.ball.is_lp and 2.0 <= self.ball.p < np.inf and not model.free:
             found = interior_point(model, 1e-8, 1.0, tuning=fast)
             nearest = _newton_polish(model, self.uniform, found)
             if nearest is not None:

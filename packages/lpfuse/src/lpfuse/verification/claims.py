@@ -28,6 +28,7 @@ from lpfuse.verification.intervals import (
     Rows,
     conjugate,
     norm,
+    square_root,
     total,
 )
 
@@ -45,6 +46,10 @@ from lpfuse.verification.intervals import (
 # multipliers of the heavier class by a factor, those of r² by moving the intercept of r̃. So
 # ``Σ c gain(α) − max{vᵀw : w in the ball}`` is below the optimum. Costs are sums and quotients of
 # the user's weights, by class: they stay rational.
+#
+# With groups the norm is that of p of the norms of q of the groups. An elastic ball has
+# φ(z) = ρ‖z‖₁ + κ‖z‖₂² ≤ 1 for z = (w − w₀)/r, κ = 1 − ρ; its norm is the least s with φ(z/s) ≤ 1,
+# and for every λ > 0 no vᵀz is above λ + Σ (|v_j| − λρ)₊² / 4λκ.
 
 
 Vector = NDArray[np.float64]
@@ -56,17 +61,54 @@ SEARCH = 70  # halvings of a bracket of 1,400: below the last digit of float64
 
 
 class Ball(NamedTuple):
-    """``‖w − w₀‖_p ≤ r``, with w ≥ 0 where `nonnegative`."""
+    """``‖w − w₀‖ ≤ r``, with w ≥ 0 where `nonnegative`."""
 
     p: Fraction | float
     centre: list[Fraction]
     radius: Fraction
     nonnegative: bool
+    groups: list[list[int]] | None = None  # the positions of the weights of each
+    inner: Fraction | float = 2.0
+    l1_ratio: Fraction | None = None
 
     def distance(self, w: Vector) -> Interval:
-        """``‖w − w₀‖_p``."""
+        """``‖w − w₀‖``."""
         apart = [Fraction(x) - c for x, c in zip(w.tolist(), self.centre, strict=True)]
-        return norm(apart, self.p)
+        if self.l1_ratio is None:
+            return self._norm(apart, self.p, self.inner)
+        linear = self.l1_ratio * sum(map(abs, apart))
+        square = linear**2 + 4 * (1 - self.l1_ratio) * sum(x * x for x in apart)
+        root = square_root(square)
+        return Interval((linear + root.low) / 2, (linear + root.high) / 2)
+
+    def _norm(self, v: Sequence[Fraction], p: Any, q: Any) -> Interval:
+        """``‖v‖_p``; with groups, that of their norms of q."""
+        if self.groups is None:
+            return norm(v, p)
+        each = [norm([v[j] for j in group], q) for group in self.groups]
+        return Interval(norm([x.low for x in each], p).low, norm([x.high for x in each], p).high)
+
+    def _dual_norm(self, u: Sequence[Fraction]) -> Interval:
+        """``max {uᵀz : ‖z‖ ≤ 1}``, for an elastic ball a bound of it."""
+        if self.l1_ratio is None:
+            return self._norm(u, conjugate(self.p), conjugate(self.inner))
+        top = max(map(abs, u))
+        if not top:
+            return Interval.point(Fraction(0))
+        level = top * Fraction(self._elastic_level(np.array([float(abs(x) / top) for x in u])))
+        beyond = [max(abs(x) / level - self.l1_ratio, Fraction(0)) for x in u]
+        return Interval.point(level * (1 + sum(x * x for x in beyond) / (4 * (1 - self.l1_ratio))))
+
+    def _elastic_level(self, size: Vector) -> float:
+        """Return the λ at which ``Σ (v²/λ² − ρ²)₊ = 4κ``, of sizes of at most 1, by halving."""
+        assert self.l1_ratio is not None
+        rho = float(self.l1_ratio)
+        low, high = 0.0, min(1.0 / rho, size.size**0.5 / (2.0 * (1.0 - rho) ** 0.5))
+        for _ in range(SEARCH):
+            middle = (low + high) / 2.0
+            used = np.maximum((size / middle) ** 2 - rho * rho, 0.0)
+            low, high = (middle, high) if used.sum() > 4.0 * (1.0 - rho) else (low, middle)
+        return high
 
     def support(self, v: Sequence[Interval]) -> Interval:
         """``max {vᵀw : w in the ball}``, or more: ``r‖u‖_q + uᵀw₀``, with w ≥ 0 for some u ≥ v."""
@@ -81,7 +123,7 @@ class Ball(NamedTuple):
     def _reach(self, u: Sequence[Fraction], centre: Sequence[Fraction]) -> Interval:
         """``r‖u‖_q + uᵀw₀``."""
         along = sum((x * c for x, c in zip(u, centre, strict=True)), Fraction(0))
-        out = norm(u, conjugate(self.p))
+        out = self._dual_norm(u)
         return Interval(self.radius * out.low + along, self.radius * out.high + along)
 
     def _candidates(self, v: list[Fraction]) -> list[list[Fraction]]:
@@ -98,18 +140,22 @@ class Ball(NamedTuple):
         top = max(map(abs, v))
         if not any(self.centre):
             return [above]
-        if not (top and self.radius):
+        if not (top and self.radius) or self.groups is not None:
             return [v, above]
         small = np.array([float(x / top) for x in v])
         shares = np.array([min(float(c / self.radius), 1e300) for c in self.centre])
         with np.errstate(all="ignore"):
             powers = np.where(shares < 1.0, shares ** (float(self.p) - 1.0), np.inf)
+            if self.l1_ratio is not None:
+                powers = float(self.l1_ratio) + 2.0 * (1.0 - float(self.l1_ratio)) * shares
 
             def floors(level: Any) -> Any:
                 return -np.where(powers > 0.0, level * powers, 0.0)
 
             def beyond(log_level: float) -> bool:
                 u = np.maximum(small, floors(math.exp(log_level)))
+                if self.l1_ratio is not None:
+                    return self._elastic_level(np.abs(u)) > math.exp(log_level)
                 most = float(np.abs(u).max()) or 1.0  # a high power of small numbers is nothing
                 size = most * float(np.linalg.norm(u / most, float(conjugate(self.p))))
                 return size > math.exp(log_level)
@@ -186,7 +232,12 @@ class StatedProblem:
                 factors = {1: half / normal, -1: half / anomalies}
         p, radius = options["p"], Fraction(options["radius"])
         exact = math.inf if p == math.inf else Fraction(p)
-        ball = Ball(exact, centre, radius, bool(options["nonnegative"]))
+        q, ratio = options["q"], options["l1_ratio"]
+        inner = math.inf if q == math.inf else Fraction(q)
+        elastic = None if ratio is None or ratio == 1.0 else Fraction(ratio)
+        exact = Fraction(1) if ratio == 1.0 else exact
+        common = exact, centre, radius, bool(options["nonnegative"])
+        ball = Ball(*common, options["groups"], inner, elastic)
         squares = options["loss"] == "least_squares"
         free = bool(options["fit_intercept"]) and bool(has_anomalies)
         return cls(S, y, m, imaginary, factors, ball, squares, free)
@@ -331,6 +382,18 @@ def _prior(prior: Any, names: Sequence[str] | None, R: int) -> Any:
         found = np.asarray(prior)
         return found.astype(np.float64) if found.dtype.kind in "iufO" else prior
     return prior
+
+
+def _groups(groups: Any, names: Sequence[str] | None, R: int, read: Reader) -> Any:
+    """Return the positions of the columns of each group; None without groups."""
+    if groups is None:
+        return None
+    labels = [groups.get(name) for name in names or ()] if isinstance(groups, Mapping) else groups
+    labels = list(labels)
+    if len(labels) != R:
+        read.faults.append(f"groups must have {R} labels, got {len(labels)}.")
+        return None
+    return [[j for j in range(R) if labels[j] == label] for label in dict.fromkeys(labels)]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -729,6 +792,11 @@ def _stated(fusion: Any, rows: Sequence[Any], read: Reader) -> StatedProblem | N
     options = {name: read.value(fusion, name, domain) for name, domain in PARAMETERS.items()}
     domain = Range(0.0 if options["nonnegative"] else -LARGEST, LARGEST)
     centre = read.vector("prior", _prior(fusion.prior, names, R), R, domain)
+    options["q"] = read.value(fusion, "q", Range(1.0, math.inf))
+    options["l1_ratio"] = None
+    if fusion.l1_ratio is not None:
+        options["l1_ratio"] = read.value(fusion, "l1_ratio", Range(math.ulp(0.0), 1.0))
+    options["groups"] = _groups(fusion.groups, names, R, read)
     if read.faults:
         return None
     exact = [Fraction(x) for x in centre.tolist()]
