@@ -24,20 +24,26 @@ VARIANTS = (*IRIS, GLASS)
 AUC, G_MEAN, G_MEAN_ON_TEST = "auc", "g_mean", "g_mean, threshold on test"
 
 
-FIRST = """| question | the choice of the first reading |
-|---|---|
-| kernel width w | σ in exp(−D / 2σ²), D = ‖x − x′‖²; *scale*: exp(−D / w²), *variance*: exp(−D / 2w) |
-| | *denominator*: exp(−D / w), *gamma*: exp(−wD) |
-| normalisation of scores | s′ = (s − l) / (u − l), not clipped; l and u leave ρ/2 % of the normals outside |
-| who learns from anomalies | the weights; half of the known anomalies teach, the others validate |
-| scores that teach the weights | those of the learners' own training rows; *out of fold*: of rows they have not seen |
-| | *batch*: training, validation and test are each scaled by quantiles of their own |
-| scale of the features | means and deviations of the training normals |
-| threshold of the G-mean | best G-mean on validation, the lowest of equals |
-| missing values | the median of the training normals |
-| ties between settings | the widest kernel, the fewest components, the first ρ, the largest p |
-| largest q | 2, 6, 10, … up to the number of training rows |
-| normal class of iris | virginica |"""
+FIRST = (
+    ("question", "the choice of the first reading"),
+    ("kernel of a width w", "exp(−D / 2w²), with D = ‖x − x′‖²"),
+    ("", "*variance*: exp(−D / 2w); *scale*: exp(−D / w²)"),
+    ("", "*denominator*: exp(−D / w); *gamma*: exp(−wD)"),
+    (
+        "normalisation of scores",
+        "s′ = (s − l) / (u − l), not clipped; ρ/2 % lie below l and above u",
+    ),
+    ("who learns from anomalies", "the weights; half of the known ones teach, the others validate"),
+    ("scores that teach the weights", "those of the learners' own training rows"),
+    ("", "*out of fold*: of rows that the learners have not seen"),
+    ("", "*batch*: each part of the split is scaled by its own quantiles"),
+    ("scale of the features", "means and deviations of the training normals"),
+    ("threshold of the G-mean", "the best G-mean on validation, the lowest of equals"),
+    ("missing values", "the median of the training normals"),
+    ("ties between settings", "the widest kernel, the fewest components, first ρ, largest p"),
+    ("largest q", "2, 6, 10, … up to the number of training rows"),
+    ("normal class of iris", "virginica"),
+)
 
 
 class ReadingFigures:
@@ -145,7 +151,7 @@ def readings_page(rows: Sequence[Row], quick: bool = False) -> str:
         "## All readings",
         markdown(_means(figures, figures.readings)),
         "## The reading of the other pages",
-        FIRST,
+        markdown(FIRST, numbers=False),
     ]
     if scope.are_the_papers:
         parts += _best(figures)
