@@ -70,12 +70,12 @@ def run(options: Options) -> str:
     """Measure what is missing, write the page, and return it."""
     of_uci = Figures(measure_methods("uci", uci.METHODS, options, uci.NON_PURE), options.quick)
     of_readings = ReadingFigures(readings.measured(options))
-    text = claims_page(of_uci, list(_claims(of_uci, of_readings, options)))
+    text = claims_page(of_uci, list(_claims(of_uci, of_readings, options)), of_readings.scope)
     write_whole(options.page_folder / "claims.md", text)
     return text
 
 
-def claims_page(figures: Figures, claims: list[Claim]) -> str:
+def claims_page(figures: Figures, claims: list[Claim], of_readings: str = "as many splits") -> str:
     """The verdicts in a table, the evidence below it, and what lpfuse reaches instead."""
     rows = [["claim of the paper", "verdict", "under the reading", "power"]]
     for claim in claims:
@@ -98,7 +98,8 @@ def claims_page(figures: Figures, claims: list[Claim]) -> str:
             `lpfuse reproduce claims`."""
         ),
         prose(
-            f"""The paper leaves much open ([every reading](readings.md)). Each verdict is under the
+            f"""The paper leaves much open ([every reading](readings.md): {of_readings}). Each
+            verdict is under the
             reading that is kindest to that claim, and evidence names the reading of the other pages
             beside it. Choosing the kindest favours the claim, and no p-value is corrected for it.
             *Power* is the chance that the same test finds an effect as large as the one that the

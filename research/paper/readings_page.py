@@ -87,6 +87,11 @@ class ReadingFigures:
         return (reading, setting, AUC, method, self.sets[0]) in self._means
 
     @property
+    def scope(self) -> str:
+        """How much was measured, in words."""
+        return Figures([row | {"method": "", "value": 0.0} for row in self.of_sets]).scope
+
+    @property
     def of_sets(self) -> list[Row]:
         """The rows, but for those of variants of a set."""
         return [row for row in self.rows if row["set"] not in VARIANTS]
