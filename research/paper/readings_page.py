@@ -144,8 +144,9 @@ def readings_page(rows: Sequence[Row], quick: bool = False) -> str:
             weights, what scales features, and where the threshold of its G-mean comes from. Below
             are {len(figures.names)} readings of it, {scope.scope}. Each is a few parameters of
             [`lpfuse.paper.Pipeline`](../experiments.md#the-papers-method-in-one-call) or of the
-            protocol. Mean test AUC and G-mean in %. *Distance* is the mean absolute difference to the paper's 40 cells of
-            single learners and to its 20 cells of ℓp. Written by `lpfuse reproduce readings` from
+            protocol. Mean test AUC and G-mean in %. *Distance* is the mean absolute difference to
+            the paper's 40 cells of single learners and to its 20 cells of ℓp. Written by `lpfuse
+            reproduce readings` from
             `readings.jsonl`, which holds every figure by set and split."""
         ),
         prose(
