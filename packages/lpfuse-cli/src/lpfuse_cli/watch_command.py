@@ -123,7 +123,7 @@ def watch(
         str | None,
         typer.Option(
             metavar="COMMAND",
-            help="Command to run once when drift is declared; gets the details as JSON on its input.",
+            help="Command to run once when drift is declared; gets the details as JSON on stdin.",
             rich_help_panel=DRIFT,
         ),
     ] = None,
