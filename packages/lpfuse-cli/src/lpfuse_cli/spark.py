@@ -246,7 +246,7 @@ class SparkTable:
 
     def lpfuse_blocks(self, *vectors: Any) -> Blocks:
         """Return the blocks of the table and of vectors (or None) of the same DataFrame."""
-        columns = [[_FromRows(self.columns)] * len(self._sizes)]
+        columns: list[list[Any]] = [[_FromRows(self.columns)] * len(self._sizes)]
         for vector in vectors:
             if vector is not None and vector.lpfuse_blocks().frame is not self.frame:
                 raise ValueError(

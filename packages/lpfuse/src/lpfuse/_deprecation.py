@@ -7,12 +7,9 @@ use instead. The warning is a `FutureWarning`, which Python shows to everybody.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from functools import wraps
 from inspect import signature
-from typing import Any, TypeVar
-
-T = TypeVar("T", bound=Callable[..., Any])
+from typing import Any
 
 
 def deprecated(*, since: str, until: str, instead: str, parameter: str | None = None) -> Any:
@@ -38,8 +35,8 @@ def deprecated(*, since: str, until: str, instead: str, parameter: str | None = 
     2
     """
 
-    def mark(thing: T) -> T:
-        called = thing.__init__ if isinstance(thing, type) else thing
+    def mark(thing: Any) -> Any:
+        called = vars(thing)["__init__"] if isinstance(thing, type) else thing
         name = thing.__qualname__ if parameter is None else f"{parameter} of {thing.__qualname__}"
         message = f"{name} is deprecated since lpfuse {since} and goes in {until}. {instead}"
         known = signature(called)
@@ -50,9 +47,9 @@ def deprecated(*, since: str, until: str, instead: str, parameter: str | None = 
                 warnings.warn(message, FutureWarning, stacklevel=2)
             return called(*args, **kwargs)
 
-        if isinstance(thing, type):
-            thing.__init__ = warn
-            return thing
-        return warn  # type: ignore[return-value]
+        if not isinstance(thing, type):
+            return warn
+        type.__setattr__(thing, "__init__", warn)
+        return thing
 
     return mark
