@@ -1088,13 +1088,13 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         Parameters
         ----------
         confidence : float in (0, 1), default=0.95
-            Of the intervals.
+            Confidence level of the intervals.
 
         Returns
         -------
         AnswerAudit
             Share of anomalies, hit rate, precision, false alarms and AUC, each with an interval;
-            ``.summary()`` says it in words.
+            ``.summary()`` returns them in sentences.
         """
         check_is_fitted(self)
         self._check_teachable()
@@ -1116,33 +1116,32 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, data frame, or Dask array or data frame, of shape (n, d)
-            Normal rows as they come now, that nothing has learnt from.
+            Current normal rows that were not used for training.
         scale : bool or "auto", default="auto"
-            Whether a third of the rows, drawn at random, sets the scale of each detector's scores
-            anew, and the others the threshold. "auto": from 200 rows on.
+            Whether a third of the rows, drawn at random, sets the scale of the detectors' scores,
+            and the others the threshold. "auto": from 200 rows on.
         subsample : int, default=20_000
-            Rows that a Dask `X` is cut to.
+            Number of evenly drawn rows of a Dask `X`.
 
         Returns
         -------
         FusedDetector
-            This detector, changed. Where something is refused it stays what it was.
+            The updated detector. If the input is refused, it is unchanged.
 
         Notes
         -----
-        **What is promised.** With m rows that set the threshold, and no part in anything else, a
-        new normal row that is exchangeable with them is called an anomaly with the probability
+        **Guarantee.** With m rows that set the threshold and are used for nothing else, a new normal
+        row that is exchangeable with them is flagged with probability
 
         .. math:: \alpha - \frac{1}{m + 1} < P(\text{false alarm}) \le \alpha
 
-        as after ``calibration="split"``, on the left if scores have no ties; with `confidence`, see
-        :func:`lpfuse.threshold.conformal_offset`. Earlier rows no longer count: where X is of one
-        shift or one machine, that is what the promise is of. Anomalies in X raise fewer alarms: the
-        rate then holds for rows as in X.
+        as after ``calibration="split"``; the left inequality needs scores without ties. With
+        `confidence`, see :func:`lpfuse.threshold.conformal_offset`. Earlier rows no longer count:
+        if X is from one shift or machine, so is the guarantee. Anomalies in X lower the threshold.
 
-        **What stays.** Detectors and weights; so a new kind of normal rows that the detectors find
-        as strange as anomalies costs hits, and calls for a new fit. `teach` and `with_fusion` keep
-        the rows for the threshold, and learn the scale from the training rows again.
+        **Unchanged** are detectors and weights. If normal rows of a new kind score as low as
+        anomalies, fit again. `teach` and `with_fusion` keep the rows for the threshold, and learn
+        the scale from the training rows again.
 
         Examples
         --------
@@ -1254,9 +1253,9 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         Parameters
         ----------
         path : path-like
-            The file. It appears whole or not at all.
+            The file. An existing file is replaced only when the new one is complete.
         key : bytes, optional
-            A secret that signs it, see :func:`lpfuse.io.save`.
+            Secret to sign the file with, see :func:`lpfuse.io.save`.
         """
         save(self, path, key=key)
 
@@ -1305,21 +1304,21 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         title: str = "Model card",
         use: str | None = None,
     ) -> None:
-        """Write a model card in Markdown: data, weights and their proof, calibration, limits.
+        """Write a model card in Markdown: data, weights, certificate, calibration, limits.
 
         Parameters
         ----------
         path : path-like
-            The file. It appears whole or not at all.
+            The file. An existing file is replaced only when the new one is complete.
         X, y : rows and labels, optional
-            To measure on; without them, the training rows out of fold.
+            Rows to measure on; by default the training rows, out of fold.
         title, use : str, optional
-            The heading; what the model is meant for. See :func:`lpfuse_cli.report.write_card`.
+            Title and intended use. See :func:`lpfuse_cli.report.write_card`.
         """
         write_card(self, path, X, y, title=title, use=use)
 
     def summary(self) -> str:
-        """Say what was learnt: rows, columns, where the weights come from, and the threshold.
+        """Describe the fit: rows, columns, the origin of the weights, and the threshold.
 
         Returns
         -------
