@@ -33,7 +33,7 @@ SOURCES := $(shell find packages/lpfuse/src -name '*.pyx' -o -name '*.pxd' -o -n
 .DEFAULT_GOAL := help
 .PHONY: help demo compiled test test-numpy test-research test-slow test-array-api lint audit fuzz types contracts check format clean reproduce notebook
 .PHONY: docs browser cheat-sheet record
-.PHONY: packages coverage test-oldest
+.PHONY: packages coverage test-oldest test-spark leaderboard
 .PHONY: bench bench-detectors bench-rows bench-scaling bench-device bench-dask bench-faces
 
 help: ## list the targets
@@ -60,6 +60,9 @@ test-slow: $(DEV) ## the tests marked slow, of both
 
 test-array-api: $(DEV) ## scikit-learn's checks of other array libraries
 	$(STEP) test-array-api $(PYTEST_ARGS)
+
+test-spark: $(DEV) ## tests on a Spark cluster of two workers; fetches pyspark (500 MB), needs Java 17
+	$(STEP) test-spark $(PYTEST_ARGS)
 
 test-oldest: $(DEV) ## tests with the oldest versions that pyproject.toml admits, in an environment of their own
 	$(STEP) oldest
@@ -137,6 +140,11 @@ bench-dask: $(LAB) ## time fits over one, two and four Dask processes
 
 bench-faces: $(LAB) ## time finding faces in a video, and what comes after
 	$(RESEARCH) $(BIN)/python -m research.speed.faces.detection
+
+# FOLDER      holds tables NAME.npz with X and y (1 = anomaly); by default the public sets of LPFUSE_DATA
+leaderboard: $(LAB) ## rank detectors on the tables of a folder: make leaderboard FOLDER=tables
+	$(RESEARCH) $(BIN)/python -m research.leaderboard run $(FOLDER)
+	$(RESEARCH) $(BIN)/python -m research.leaderboard page
 
 format: $(DEV) ## rewrite the code in the house style
 	$(BIN)/ruff check --fix .

@@ -235,6 +235,13 @@ def recipe(*channels: str) -> None:
 
 
 @step
+def test_spark(*more: str) -> None:
+    """Tests on a Spark cluster of two workers; installs pyspark, needs Java 17."""
+    python("pip", "install", "--quiet", "--disable-pip-version-check", "pyspark[sql]>=4.0,<5")
+    tests("-m", "slow", "-n", "0", "packages/lpfuse-cli/tests/test_spark.py", *more)
+
+
+@step
 def oldest() -> None:
     """Tests with the oldest versions that pyproject.toml admits."""
     packaging_steps.oldest()
