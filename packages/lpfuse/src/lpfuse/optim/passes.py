@@ -197,7 +197,7 @@ def _linearise(
 
 
 def _split_rows(terms: Terms, plans: Sequence[PartitionPlan], block: Block) -> list[_Sides]:
-    """Split the rows for each plan; without compiled code, two products serve all plans."""
+    """Split the rows for each plan; on an accelerator two products serve all plans."""
     if (kernels := ops.row_kernels(block.S)) is not None:
         rows = block.S, block.y, block.c
         return [
@@ -218,8 +218,11 @@ def _split_rows(terms: Terms, plans: Sequence[PartitionPlan], block: Block) -> l
         masks.append((rising, flat))
         pulls.append(pull)
         sums.append(xp.stack([value, xp.sum(slopes), xp.sum(pull)]))
-    linear = pulls[0] @ block.S if len(pulls) == 1 else xp.stack(pulls) @ block.S
-    found = ops.to_host_together(xp.reshape(linear, (len(plans), -1)), xp.stack(sums))
+    if ops.on_accelerator(block.S):
+        linear = xp.stack(pulls) @ block.S
+    else:
+        linear = xp.stack([pull @ block.S for pull in pulls])
+    found = ops.to_host_together(linear, xp.stack(sums))
     return [
         _Sides(
             xp.astype(rising, xp.int8) - xp.astype(flat, xp.int8),

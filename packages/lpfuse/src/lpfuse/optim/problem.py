@@ -149,9 +149,9 @@ class Terms:
         return 1.0 - block.times_labels(fused)
 
     def residuals_at(self, block: Block, points: Sequence[Host]) -> list[Array]:
-        """Return `residuals` at several points: the scores are read once."""
-        if len(points) == 1:
-            return [self.residuals(block, points[0])]
+        """Return `residuals` at several points; on an accelerator the scores are read once."""
+        if len(points) == 1 or not ops.on_accelerator(block.S):
+            return [self.residuals(block, v) for v in points]
         weights = np.stack([v[: self.R] for v in points])
         fused = ops.like(weights, block.S) @ block.S.T
         shifts = [float(v[self.R]) if self.fit_intercept else 0.0 for v in points]
