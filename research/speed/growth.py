@@ -55,6 +55,32 @@ def measure(rows: int, labels: int, steps: tuple[str, ...] = STEPS) -> dict[str,
     return found
 
 
+def beside(rows: int, name: str, limit: int) -> dict[str, Any]:
+    """CPU seconds of a method's fit and scores; stopped after `limit` seconds."""
+    from research.speed.rows.methods import METHODS, Method
+    from research.studies.tables.splits import Training
+
+    warnings.simplefilter("ignore")
+    method = METHODS.get(name) or Method(_forest, labels=0)
+    small, drawn = Rows(60, COLUMNS, 8), Rows(rows, COLUMNS, method.labels)
+    for seen in (small, drawn):  # the first for imports
+        training = Training(seen.normal(), seen.anomalies()[: method.labels], vouched=True)
+        if seen is drawn:
+            resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + limit,) * 2)
+        began = time.process_time()
+        score = method.learn(training, 0)
+        fitted = time.process_time()
+        score(seen.unseen(SCORED))
+    ended = time.process_time()
+    return {"fit_seconds": fitted - began, "score_seconds": ended - fitted, "fit_bytes": _peak()}
+
+
+def _forest(training: Any, seed: int) -> Any:
+    from sklearn.ensemble import IsolationForest
+
+    return IsolationForest(random_state=seed).fit(training.rows).score_samples
+
+
 def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
@@ -74,6 +100,20 @@ def run(options: argparse.Namespace) -> None:
                 file.write(json.dumps(record | json.loads(told)) + "\n")
 
 
+def run_beside(options: argparse.Namespace) -> None:
+    """Measure each method in a process of its own, one after the other."""
+    for rows in options.rows:
+        for name in options.methods:
+            command = [sys.executable, "-m", __spec__.name, "one", str(rows), "--methods", name,
+                       "--limit", str(options.limit)]  # fmt: skip
+            told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+            record = {"kind": "beside", "rows": rows, "method": name, "cpu": cpu_name()}
+            failed = {"stopped": told.returncode in (-24, -9), "limit": options.limit}
+            found = json.loads(told.stdout) if told.returncode == 0 else failed
+            with options.out.open("a") as file:
+                file.write(json.dumps(record | found) + "\n")
+
+
 def slope(rows: Any, values: Any) -> tuple[float, float]:
     """The exponent α of ``a n^α`` by least squares on logarithms, and its standard error."""
     x, z = np.log(rows), np.log(values)
@@ -84,13 +124,19 @@ def slope(rows: Any, values: Any) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser("python -m research.speed.growth")
-    parser.add_argument("what", choices=("measure", "one"))
+    parser.add_argument("what", choices=("measure", "beside", "one"))
     parser.add_argument("numbers", type=int, nargs="*")
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--labels", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--methods", nargs="+", default=[])
+    parser.add_argument("--limit", type=int, default=600, help="CPU seconds of a method")
     options = parser.parse_args()
-    if options.what == "one":
+    if options.what == "beside":
+        run_beside(options)
+    elif options.methods:
+        print(json.dumps(beside(options.numbers[0], options.methods[0], options.limit)))
+    elif options.what == "one":
         print(json.dumps(measure(*options.numbers)))
     else:
         run(options)

@@ -149,31 +149,11 @@ def _sides(block: Block, r: Array, band: float) -> tuple[Array, Array]:
 def _linearise_each(
     terms: Terms, plans: Sequence[PartitionPlan], remember: bool, block: Block
 ) -> list[_BlockPartition]:
-    parts = _split_rows(terms, plans, block)
-    each = zip(plans, parts, strict=True)
-    return [_linearise(terms, plan, remember, block, part) for plan, part in each]
+    return [_linearise(terms, plan, remember, block) for plan in plans]
 
 
-class _Sides(NamedTuple):
-    """Sides and residuals of rows, positions of those near the kink, and sums.
-
-    The sums are ``Σ c y s`` over the rising rows, ``Σ c max(0, r)`` and, over the rising rows,
-    ``Σ c`` and ``Σ c y``.
-    """
-
-    side: Array
-    r: Array
-    near: Array
-    linear: Host
-    value: float
-    constant: float
-    intercept: float
-
-
-def _linearise(
-    terms: Terms, plan: PartitionPlan, remember: bool, block: Block, part: _Sides
-) -> _BlockPartition:
-    side, r, near, linear, value, constant, intercept = part
+def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) -> _BlockPartition:
+    side, r, near, linear, value, constant, intercept = _split_rows(terms, plan, block)
     if terms.fit_intercept:
         linear = np.append(linear, intercept)
     if plan.layers:
@@ -196,43 +176,31 @@ def _linearise(
     )
 
 
-def _split_rows(terms: Terms, plans: Sequence[PartitionPlan], block: Block) -> list[_Sides]:
-    """Split the rows for each plan; on an accelerator two products serve all plans."""
+def _split_rows(
+    terms: Terms, plan: PartitionPlan, block: Block
+) -> tuple[Array, Array, Array, Host, float, float, float]:
+    """Return sides and residuals of the rows, positions of those near the kink, and sums.
+
+    The sums are ``Σ c y s`` over the rising rows, ``Σ c max(0, r)`` and, over the rising rows,
+    ``Σ c`` and ``Σ c y``.
+    """
     if (kernels := ops.row_kernels(block.S)) is not None:
+        b = float(plan.w[terms.R]) if terms.fit_intercept else 0.0
         rows = block.S, block.y, block.c
-        return [
-            _Sides(*kernels.part(*rows, plan.w[: terms.R],
-                                 float(plan.w[terms.R]) if terms.fit_intercept else 0.0,
-                                 plan.band, plan.rising_threshold, not plan.layers))
-            for plan in plans
-        ]  # fmt: skip
+        bands = plan.band, plan.rising_threshold
+        return kernels.part(*rows, plan.w[: terms.R], b, *bands, not plan.layers)
     block = block.in_double()
-    residuals = terms.residuals_at(block, [plan.w for plan in plans])
-    xp = ops.namespace(block.S)
-    masks, pulls, sums = [], [], []
-    for plan, r in zip(plans, residuals, strict=True):
-        rising, flat = _sides(block, r, plan.band)
-        slopes = block.times_costs(ops.as_float64(r > 0.0 if plan.layers else rising))
-        pull = block.times_labels(slopes)
-        value = xp.sum(block.times_costs(terms.loss.value(r)))
-        masks.append((rising, flat))
-        pulls.append(pull)
-        sums.append(xp.stack([value, xp.sum(slopes), xp.sum(pull)]))
-    if ops.on_accelerator(block.S):
-        linear = xp.stack(pulls) @ block.S
-    else:
-        linear = xp.stack([pull @ block.S for pull in pulls])
-    found = ops.to_host_together(linear, xp.stack(sums))
-    return [
-        _Sides(
-            xp.astype(rising, xp.int8) - xp.astype(flat, xp.int8),
-            r,
-            ops.nonzero(~(rising | flat)),
-            own,
-            *map(float, totals),
-        )
-        for (rising, flat), r, own, totals in zip(masks, residuals, *found, strict=True)
-    ]
+    r = terms.residuals(block, plan.w)
+    xp = ops.namespace(r)
+    rising, flat = _sides(block, r, plan.band)
+    slopes = block.times_costs(ops.as_float64(r > 0.0 if plan.layers else rising))
+    pull = block.times_labels(slopes)
+    value = xp.sum(block.times_costs(terms.loss.value(r)))
+    sums = pull @ block.S, xp.sum(pull), xp.sum(slopes), value
+    linear, intercept, constant, value = ops.to_host_together(*sums)
+    side = xp.astype(rising, xp.int8) - xp.astype(flat, xp.int8)
+    near = ops.nonzero(~(rising | flat))
+    return side, r, near, linear, float(value), float(constant), float(intercept)
 
 
 def _sample_layers(

@@ -9,7 +9,7 @@ All work on rows is done block by block, through `Problem.reduce`, by functions 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -147,15 +147,6 @@ class Terms:
         if self.fit_intercept:
             fused = fused + float(v[self.R])
         return 1.0 - block.times_labels(fused)
-
-    def residuals_at(self, block: Block, points: Sequence[Host]) -> list[Array]:
-        """Return `residuals` at several points; on an accelerator the scores are read once."""
-        if len(points) == 1 or not ops.on_accelerator(block.S):
-            return [self.residuals(block, v) for v in points]
-        weights = np.stack([v[: self.R] for v in points])
-        fused = ops.like(weights, block.S) @ block.S.T
-        shifts = [float(v[self.R]) if self.fit_intercept else 0.0 for v in points]
-        return [1.0 - block.times_labels(fused[k, :] + b) for k, b in enumerate(shifts)]
 
     def signed_rows(self, S: Array, y: Array | float) -> Array:
         """Rows ``a_i = y_i s_i``, with y_i last when there is an intercept: r = 1 − aᵀ(w, b)."""
