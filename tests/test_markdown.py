@@ -135,6 +135,7 @@ def test_the_index_of_decisions_says_what_their_files_say():
     )
     files = sorted(path.name for path in folder.glob("0*.md"))
     assert [name for _, name, *_ in rows] == files
+    assert (folder / "README.md").read_text().count("\n|") == len(files) + 2  # nothing else
     for _, name, _, _, status in rows:
         told = re.search(r"^\*\*Status:\*\* (.+)$", (folder / name).read_text(), re.M)
         assert told, f"{name} has no line '**Status:** …'"

@@ -43,8 +43,18 @@ LISTED = {
     "adr/index.md": "\n```{toctree}\n:hidden:\n:glob:\n\n0*\n```\n",
     "research/index.md": "\n```{toctree}\n:hidden:\n\nspeed\n```\n",
 }
-DASHBOARD = "<!-- dashboard -->"
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+
+
+def table_of_readme() -> str:
+    """The section of README.md on how good it is; its links lead from docs/site."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = text.partition("\n## How good is it\n")[2].partition("\n## ")[0].strip()
+    return section.replace("](docs/", "](../")
+
+
+# What a page holds a mark for, and what takes its place.
+MADE = {"<!-- dashboard -->": dashboard, "<!-- table of README -->": table_of_readme}
 
 
 def pages() -> dict[str, str]:
@@ -66,8 +76,9 @@ def write_sources(target: Path) -> None:
         notebook = source.endswith(".ipynb")
         pictures = target / _folder(source)  # as for any page, at their place in the repository
         text = notebook_page(ROOT / source, pictures) if notebook else (ROOT / source).read_text()
-        if DASHBOARD in text:
-            text = text.replace(DASHBOARD, dashboard())
+        for mark, made in MADE.items():
+            if mark in text:
+                text = text.replace(mark, made())
         text, linked = moved(text, source, placed)
         text += LISTED.get(place, "")
         if notebook:

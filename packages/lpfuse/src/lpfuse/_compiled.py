@@ -20,6 +20,8 @@ PACKAGE = Path(__file__).parent
 # Every .pyx file of the package, checked by a test.
 MODULES = (
     "lpfuse._arrays._rows",
+    "lpfuse.detectors._neighbours",
+    "lpfuse.detectors._trees",
     "lpfuse.optim._newton",
     "lpfuse.optim._surface",
 )

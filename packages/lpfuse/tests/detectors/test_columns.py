@@ -9,6 +9,7 @@ from sklearn.tree import DecisionTreeRegressor
 from helpers.model_files import forge
 from helpers.pairwise import each_value
 from lpfuse import ColumnForest, HistogramDetector
+from lpfuse.detectors.columns import grow_tree
 from lpfuse.io import load, save
 
 # ------------------------------------------------------------------------------------- histograms
@@ -223,3 +224,61 @@ def test_leaves_are_means_of_the_rows_that_their_tree_learnt_from():
         for node in np.unique(leaf[learnt]):
             mean = rows[learnt & (leaf == node)][:, outputs].mean(axis=0)
             np.testing.assert_allclose(tree.value[node, :, 0], mean, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("fewest", [1, 2, 7])
+def test_trees_are_those_of_scikit_learn_but_for_ties(fewest):
+    """In a small node several columns may split the same rows; trees differ from there on."""
+    compared = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        n, inputs, outputs = rng.integers([20, 1, 1], [500, 12, 20])
+        X = rng.normal(size=(n, inputs)).astype(np.float32)
+        X[:, : inputs // 3] = np.round(X[:, : inputs // 3])
+        noise = rng.normal(size=(n, outputs))
+        Y = 10.0 ** (seed % 7 - 3) * (X @ rng.normal(size=(inputs, outputs)) + noise)
+        both = np.column_stack([X, Y])
+        ours = grow_tree(both, np.arange(inputs), inputs + np.arange(outputs), fewest, seed)
+        grown = DecisionTreeRegressor(
+            splitter="random", min_samples_leaf=fewest, random_state=seed
+        ).fit(X, Y)
+        theirs, shared = grown.tree_, min(ours.node_count, grown.tree_.node_count)
+        assert ours.max_depth == ours.compute_node_depths().max() - 1
+        assert ours.n_node_samples[ours.children_left < 0].min() >= fewest
+        found, expected = (tree.__getstate__()["nodes"][:shared] for tree in (ours, theirs))
+        names = ["feature", "threshold", "n_node_samples", "weighted_n_node_samples"]
+        same = found[names] == expected[names]
+        first = shared if same.all() else int(np.argmin(same))
+        if first < shared:
+            assert expected["n_node_samples"][first] <= 4 * fewest + 4
+            first -= 1  # children of a tie may have changed sides
+        ends = np.flatnonzero(theirs.children_left[:first] < 0)
+        np.testing.assert_allclose(
+            ours.value[ends], theirs.value[ends], rtol=1e-9, atol=1e-12 * abs(Y).max()
+        )
+        compared += first
+    assert compared > 300
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_tree_of_rows_that_do_not_vary_is_a_leaf(outputs):
+    for X, Y in (
+        (np.ones((9, 2)), np.arange(9.0)[:, None] * np.ones(outputs)),  # no column to split
+        (np.arange(18.0).reshape(9, 2), np.full((9, outputs), 0.5)),  # nothing to tell apart
+        (np.zeros((1, 2)), np.ones((1, outputs))),
+    ):
+        both = np.column_stack([X, Y])
+        tree = grow_tree(both, np.arange(2), 2 + np.arange(outputs), 1, 0)
+        assert tree.node_count == 1
+        np.testing.assert_allclose(tree.value[0, :, 0], Y.mean(axis=0))
+
+
+def test_trees_of_other_columns_are_refused():
+    X = np.random.default_rng(0).normal(size=(40, 4))
+    detector = ColumnForest(n_trees=4, random_state=0).fit(X)
+    detector.inputs_ = [seen[:1] for seen in detector.inputs_]
+    with pytest.raises(ValueError, match="other columns"):
+        detector.score_samples(X)
+    detector.inputs_ = [np.array([0, 9]) for _ in detector.inputs_]
+    with pytest.raises((ValueError, IndexError)):
+        detector.score_samples(X)

@@ -1,5 +1,7 @@
 """The k-th nearest anchor in many subsets of the columns, against a loop over all of them."""
 
+import copy
+import pickle
 from math import dist
 
 import numpy as np
@@ -8,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lpfuse.detectors import neighbours as _nearest
-from lpfuse.detectors.neighbours import SubsetSearch
+from lpfuse.detectors.neighbours import ProductSearch, SubsetSearch
+
+FORMS = (SubsetSearch, ProductSearch)  # compiled where it was built, and NumPy
 
 
 def one_by_one(rows, samples, columns, X, k, own=None):
@@ -48,8 +52,9 @@ def test_it_is_the_kth_of_all_distances(case, offset):
     rows, samples, columns, k = case
     rows = rows + offset
     new = rows[::-1] + np.linspace(0, 1, rows.shape[1])
-    search = SubsetSearch(rows, samples, columns)
-    assert_close(search.distances(new, k), one_by_one(rows, samples, columns, new, k))
+    for search in FORMS:
+        found = search(rows, samples, columns).distances(new, k)
+        assert_close(found, one_by_one(rows, samples, columns, new, k))
 
 
 @given(case=searches(), offset=st.sampled_from([0.0, 1e6]))
@@ -63,10 +68,13 @@ def test_own_rows_do_not_count(case, offset):
             place = own[i, b]
             assert i not in sample if place < 0 else sample[place] == i
     expected = one_by_one(rows, samples, columns, rows, k, own)
-    assert_close(search.distances(rows, k, own), expected)
+    by_products = ProductSearch(rows, samples, columns)
+    for form in (search, by_products):
+        assert_close(form.distances(rows, k, own), expected)
     of_anchors = search.own_distances(k, every=False)
     for b, sample in enumerate(samples):
         assert_close(of_anchors[:, b], expected[sample, b])
+        assert_close(by_products.own_distances(b, k)[:, 0], expected[sample, b])
     np.testing.assert_array_equal(search.places(np.array([-1])), np.full((1, len(samples)), -1))
 
 
@@ -84,13 +92,13 @@ def test_where_all_rows_are_anchors_one_search_serves_all_subsets(case):
 @given(case=searches(), anchors=st.integers(1, 9), distances=st.integers(1, 40))
 def test_blocks_of_any_size_say_the_same(case, anchors, distances):
     rows, samples, columns, k = case
-    whole = SubsetSearch(rows, samples, columns)
+    whole = ProductSearch(rows, samples, columns)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_nearest, "ANCHORS_AT_A_TIME", anchors)
         patch.setattr(_nearest, "DISTANCES_AT_A_TIME", distances)
-        blocks = SubsetSearch(rows, samples, columns)
+        blocks = ProductSearch(rows, samples, columns)
         assert len(blocks.stacks) >= len(whole.stacks)
-        own = whole.places(np.arange(len(rows)))
+        own = SubsetSearch(rows, samples, columns).places(np.arange(len(rows)))
         for inside in (None, own):
             assert_close(blocks.distances(rows, k, inside), whole.distances(rows, k, inside))
 
@@ -99,8 +107,9 @@ def test_blocks_of_any_size_say_the_same(case, anchors, distances):
 def test_new_rows_may_be_far_away(case):
     rows, samples, columns, k = case
     new = rows * 1e9 + 1e9
-    found = SubsetSearch(rows, samples, columns).distances(new, k)
-    assert_close(found, one_by_one(rows, samples, columns, new, k))
+    for search in FORMS:
+        found = search(rows, samples, columns).distances(new, k)
+        assert_close(found, one_by_one(rows, samples, columns, new, k))
 
 
 @pytest.mark.parametrize("far", ["one", "half"])
@@ -116,3 +125,50 @@ def test_far_training_rows_leave_the_others_their_neighbours(far, k):
     assert_close(
         search.distances(rows, k, own), one_by_one(rows, samples, columns, rows, k, own), scale=1
     )
+
+
+@pytest.mark.parametrize("size", [16, 64, 65, 1000])
+@pytest.mark.parametrize("k", [1, 2, 5, 16, 17, 100, 900])
+def test_ties_and_near_ties_are_told_apart_in_double_precision(size, k):
+    """Single precision takes these rows for equal: their distances differ by a billionth."""
+    rng = np.random.default_rng(0)
+    rows = 1.0 + 1e-9 * rng.integers(0, 50, size=(size, 3))
+    samples, columns = [np.arange(size)] * 2, [np.arange(3), np.array([2])]
+    X = np.vstack([rows[:5], rng.normal(size=(5, 3)), np.full((1, 3), 1e300)])
+    own = np.full((len(X), 2), -1)
+    own[:5] = np.arange(5)[:, None]
+    with np.errstate(over="ignore"):
+        expected = one_by_one(rows, samples, columns, X, k, own)
+    for search in FORMS if size < 100 else FORMS[:1]:
+        found = search(rows, samples, columns).distances(X, k, own)
+        np.testing.assert_allclose(found[:10], expected[:10], rtol=1e-7, atol=1e-16)
+
+
+@pytest.mark.parametrize("k", [1, 3, 20])
+def test_neighbours_are_the_nearest_rows_but_their_own(k):
+    rng = np.random.default_rng(1)
+    rows = np.round(rng.normal(size=(90, 3)), 1)
+    own = np.where(np.arange(90) < 60, np.arange(90), -1)[:, None]
+    for search in FORMS:
+        form = search(rows, [np.arange(90)], [np.arange(3)])
+        places, apart = form.neighbours(rows, k, own)
+        naive = np.linalg.norm(rows[:, None] - rows, axis=2)
+        np.testing.assert_allclose(apart, np.take_along_axis(naive, places, 1), atol=1e-12)
+        naive[np.arange(60), np.arange(60)] = np.inf
+        np.testing.assert_allclose(np.sort(apart), np.sort(naive)[:, :k], atol=1e-12)
+        assert all(len(set(some)) == k for some in places)
+
+
+def test_a_copy_searches_as_the_original():
+    rows = np.arange(12.0).reshape(4, 3)
+    search = SubsetSearch(rows, [np.arange(4)], [np.array([0, 2])])
+    found = search.distances(rows, 2)
+    for other in (copy.deepcopy(search), pickle.loads(pickle.dumps(search))):  # noqa: S301
+        np.testing.assert_array_equal(other.distances(rows, 2), found)
+
+
+def test_positions_that_do_not_exist_are_refused():
+    rows = np.arange(12.0).reshape(4, 3)
+    for sample, columns in (([9], [0]), ([0], [3]), ([-1], [0])):
+        with pytest.raises((ValueError, IndexError)):
+            SubsetSearch(rows, [np.array(sample)], [np.array(columns)]).distances(rows, 1)

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree._tree import NODE_DTYPE, Tree
 
 from lpfuse._arrays.operations import Host, map_row_blocks
+from lpfuse._compiled import compiled
 from lpfuse._files import saved_as
 from lpfuse._quantiles import positions_among
 from lpfuse._validation.params import check_count
@@ -106,6 +108,8 @@ def _depth(tree: Nodes) -> int:
 
 # --------------------------------------------------------------------------------------------------
 # The detectors.
+
+_core: Any = compiled("lpfuse.detectors._trees")
 
 # Chosen by hand.
 FEW = 30  # largest number of distinct values with one bin each
@@ -359,27 +363,26 @@ class ColumnForest(HeldOutDetector):
         n, d = rows.shape
         self.trees_, self.inputs_, self.outputs_, self.learnt_ = [], [], [], []
         total, draws = np.zeros(rows.shape), -(-int(self.n_trees) // 4)
+        single = rows.astype(np.float32, order="C")
         for _ in range(draws):
             columns, parts = rng.permutation(d), np.array_split(rng.permutation(n), 2)
             halves, first = np.split(columns, [max(1, d // 2)]), np.zeros(n, dtype=bool)
             first[parts[0]] = True
-            for (learn, unseen, learnt), (outputs, seen) in product(
-                ((*parts, first), (*parts[::-1], ~first)), (halves, halves[::-1])
+            for (unseen, learnt), (outputs, seen) in product(
+                ((parts[1], first), (parts[0], ~first)), (halves, halves[::-1])
             ):
                 if not len(outputs):
                     continue
-                tree = DecisionTreeRegressor(
-                    splitter="random",
-                    min_samples_leaf=int(self.min_samples_leaf),
-                    random_state=rng.randint(2**31 - 1),
-                ).fit(_columns(rows[learn], seen), rows[np.ix_(learn, outputs)], check_input=False)
-                tree.tree_.impurity[:] = 0.0
-                _set_leaves(tree.tree_, rows[learnt], seen, outputs)
-                self.trees_.append(tree.tree_)
+                tree = grow_tree(
+                    rows[learnt], seen, outputs, int(self.min_samples_leaf), rng.randint(2**31 - 1)
+                )
+                self.trees_.append(tree)
                 self.inputs_.append(seen)
                 self.outputs_.append(outputs)
                 self.learnt_.append(learnt)
-                total[np.ix_(unseen, outputs)] += _predicted(tree.tree_, rows[unseen], seen)
+                held_out = np.zeros((len(unseen), d))
+                _add_predicted(tree, single[unseen], seen, outputs, held_out)
+                total[unseen] += held_out
         return total / draws
 
     def saved_state(self) -> tuple[dict[str, Any], int]:
@@ -430,9 +433,10 @@ class ColumnForest(HeldOutDetector):
 
         def work(block: slice) -> Host:
             rows = self._standardised(X[block])
+            single = rows.astype(np.float32, order="C")
             total, count = np.zeros(rows.shape), np.zeros(rows.shape[1])
             for tree, seen, outputs in zip(self.trees_, self.inputs_, self.outputs_, strict=True):
-                total[:, outputs] += _predicted(tree, rows, seen)
+                _add_predicted(tree, single, seen, outputs, total)
                 count[outputs] += 1
             return self._negative_squared_errors(rows, total / count)
 
@@ -448,6 +452,51 @@ def _columns(rows: Host, seen: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return input columns for a tree; a column of zeros where there is none."""
     taken = rows[:, seen] if len(seen) else np.zeros((len(rows), 1))
     return taken.astype(np.float32, order="C")
+
+
+def grow_tree(
+    rows: Host, seen: NDArray[np.int64], outputs: NDArray[np.int64], fewest: int, seed: int
+) -> Any:
+    """Grow a regression tree with random thresholds, as scikit-learn does.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Rows to learn from.
+    seen, outputs : ndarrays of positions
+        Columns to split by, and to predict.
+    fewest : int
+        Fewest rows in a leaf.
+    seed : int
+        Seed of the thresholds.
+
+    Returns
+    -------
+    sklearn.tree._tree.Tree
+        That of ``DecisionTreeRegressor(splitter="random")``, up to ties and rounding; the values of
+        leaves are sums in the order of the rows, those of other nodes are 0, as are impurities.
+    """
+    inputs, targets = _columns(rows, seen), rows[:, outputs]
+    if _core is None:
+        tree = DecisionTreeRegressor(
+            splitter="random", min_samples_leaf=fewest, random_state=seed
+        ).fit(inputs, targets, check_input=False).tree_  # fmt: skip
+        tree.impurity[:] = 0.0
+        _set_leaves(tree, rows, seen, outputs)
+        return tree
+    state = np.random.RandomState(seed).randint(2**31 - 1)  # scikit-learn's own, from the seed
+    (left, right, feature, samples), threshold, values, depth = _core.grow_tree(
+        inputs, targets, fewest, state
+    )
+    nodes = np.zeros(len(left), dtype=NODE_DTYPE)
+    nodes["left_child"], nodes["right_child"], nodes["feature"] = left, right, feature
+    nodes["threshold"], nodes["n_node_samples"] = threshold, samples
+    nodes["weighted_n_node_samples"] = samples
+    nodes["missing_go_to_left"] = (left >= 0) & (samples[left] > samples[right])
+    tree = Tree(inputs.shape[1], np.ones(len(outputs), dtype=np.intp), len(outputs))
+    made = {"max_depth": depth, "node_count": len(nodes), "nodes": nodes}
+    tree.__setstate__(made | {"values": values[:, :, None]})
+    return tree
 
 
 def _set_leaves(tree: Any, rows: Host, seen: NDArray[np.int64], outputs: NDArray[np.int64]) -> None:
@@ -475,7 +524,15 @@ def _leaves(tree: Any, rows: Host, seen: NDArray[np.int64]) -> NDArray[np.intp]:
     return leaves
 
 
-def _predicted(tree: Any, rows: Host, seen: NDArray[np.int64]) -> Host:
-    """Return a tree's predictions, of shape (n, columns)."""
-    predicted: Host = tree.value[_leaves(tree, rows, seen), :, 0]
-    return predicted
+def _add_predicted(
+    tree: Any,
+    rows: NDArray[np.float32],
+    seen: NDArray[np.int64],
+    outputs: NDArray[np.int64],
+    total: Host,
+) -> None:
+    """Add a tree's predictions to the columns that it predicts; `rows` and `total` hold all."""
+    if _core is not None and len(seen):
+        _core.add_predictions(tree, rows, seen, outputs, total)
+    else:
+        total[:, outputs] += tree.value[_leaves(tree, rows, seen), :, 0]

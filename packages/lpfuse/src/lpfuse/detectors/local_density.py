@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from lpfuse._arrays.operations import Host
 from lpfuse._files import saved_as
 from lpfuse._validation.params import check_count
 from lpfuse.detectors.base import HeldOutDetector
+from lpfuse.detectors.neighbours import SubsetSearch
 
-# Distances held at a time, which then stay in the cache; by measurement.
-DISTANCES_AT_A_TIME = 512_000
 # Added to mean reachability distances, in units of the mean distance of neighbours, since both may
 # be zero; chosen by hand.
 LEAST = 1e-6
@@ -109,6 +108,7 @@ class LOFDetector(HeldOutDetector):
         most = max(2, int(self.max_samples))  # a neighbour needs another row
         self.kept_ = np.sort(rng.choice(n, min(n, most), replace=False)).astype(np.int64)
         self.rows_ = X[self.kept_]
+        self.__dict__.pop("_search", None)  # of an earlier fit
         nearest, apart = self._neighbours(self.rows_, np.arange(len(self.rows_)))
         self.farthest_ = apart.max(axis=1)
         self.least_ = float(LEAST * self.farthest_.mean()) or 1.0
@@ -116,23 +116,18 @@ class LOFDetector(HeldOutDetector):
         found: Host = -(self.reach_[:, None] / self.reach_[nearest]).mean(axis=1)
         return found if n <= most else None
 
+    @cached_property
+    def _search(self) -> SubsetSearch:
+        every = np.arange(self.rows_.shape[1])
+        return SubsetSearch(self.rows_, [np.arange(len(self.rows_))], [every])
+
     def _neighbours(self, X: Host, own: NDArray[np.int64]) -> tuple[NDArray[np.int64], Host]:
         """Return positions of the k nearest kept rows, and distances; `own` is excluded, −1: none.
 
         Both are of shape (m, k), in no order.
         """
-        kept = len(self.rows_)
-        k = min(int(self.n_neighbors), kept - 1)
-        nearest, apart = np.empty((len(X), k), dtype=np.int64), np.empty((len(X), k))
-        step = max(1, DISTANCES_AT_A_TIME // kept)
-        for start in range(0, len(X), step):
-            block = slice(start, start + step)
-            every = cdist(X[block], self.rows_)
-            inside = np.flatnonzero(own[block] >= 0)
-            every[inside, own[block][inside]] = np.inf
-            nearest[block] = np.argpartition(every, k - 1, axis=1)[:, :k]
-            apart[block] = np.take_along_axis(every, nearest[block], axis=1)
-        return nearest, apart
+        k = min(int(self.n_neighbors), len(self.rows_) - 1)
+        return self._search.neighbours(X, k, own[:, None])
 
     def _reach(self, nearest: NDArray[np.int64], apart: Host) -> Host:
         found: Host = np.maximum(self.farthest_[nearest], apart).mean(axis=1) + self.least_

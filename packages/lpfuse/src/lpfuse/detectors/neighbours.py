@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from lpfuse._arrays.operations import Host, one_blas_thread
+from lpfuse._compiled import compiled
 from lpfuse._files import saved_as
 from lpfuse._validation.params import check_count
 from lpfuse.detectors.base import HeldOutDetector
@@ -21,6 +22,10 @@ from lpfuse.detectors.base import HeldOutDetector
 
 Positions = NDArray[np.int64]
 
+_core: Any = compiled("lpfuse.detectors._neighbours")
+
+# Rows whose median is subtracted before numbers are rounded to single precision; chosen by hand.
+CENTRE_ROWS = 101
 # Largest number of anchors per product, unless one subset has more, and of distances held at a
 # time, which then stay in the cache. Both by measurement.
 ANCHORS_AT_A_TIME = 4_000
@@ -38,12 +43,7 @@ class Stack(NamedTuple):
 
 
 class SubsetSearch:
-    r"""Search of the k-th nearest anchor in each subset of the columns.
-
-    In the columns C, :math:`\|x_C - a_C\|^2 = \|x_C\|^2 - 2 x^\top (a \odot 1_C) + \|a_C\|^2`. With
-    the other columns of an anchor set to zero, one matrix holds the anchors of many subsets, and
-    one product computes the distances to all. The first term is the same for all anchors of a
-    subset and is left out.
+    """Search of the nearest anchors in each subset of the columns, compiled or by `ProductSearch`.
 
     Parameters
     ----------
@@ -61,6 +61,83 @@ class SubsetSearch:
     >>> search = SubsetSearch(rows, [np.arange(2)] * 2, [np.array([0]), np.array([1])])
     >>> search.distances(np.array([[1.0, 1.0]]), 1)  # in the first column, in the second
     array([[1., 1.]])
+    """
+
+    def __init__(
+        self, rows: Host, samples: Sequence[Positions], columns: Sequence[Positions]
+    ) -> None:
+        self.rows, self.samples, self.columns = rows, np.stack(samples), columns
+
+    @cached_property
+    def _form(self) -> Any:
+        if _core is None:
+            return ProductSearch(self.rows, self.samples, self.columns)
+        places = np.linspace(0, len(self.rows) - 1, CENTRE_ROWS).astype(np.intp)
+        with np.errstate(over="ignore"):
+            centre = np.median(self.rows[places], axis=0)
+        return _core.Search(self.rows, self.samples, self.columns, centre)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_form"}
+
+    def distances(self, X: Host, k: int, own: Positions | None = None) -> Host:
+        """Return distances of rows to their k-th nearest anchor.
+
+        Parameters
+        ----------
+        X : ndarray of shape (m, d)
+            Rows.
+        k : int
+            Number of the neighbour; the farthest one where there are fewer.
+        own : ndarray of shape (m, subsets), optional
+            Position of a row among a subset's anchors, which is excluded; −1: none.
+
+        Returns
+        -------
+        ndarray of shape (m, subsets)
+            Distances.
+        """
+        with one_blas_thread:
+            found: Host = self._form.distances(X, k, own)
+        return found
+
+    def own_distances(self, k: int, every: bool) -> Host:
+        """Return distances of each subset's anchors to the k-th nearest other one: (s, subsets).
+
+        Where `every` row is an anchor of all subsets, one search is enough.
+        """
+        if every:
+            places = np.arange(self.samples.shape[1])[:, None]
+            return self.distances(self.rows, k, np.broadcast_to(places, self.samples.T.shape))
+        with one_blas_thread:
+            return np.hstack([self._form.own_distances(b, k) for b in range(len(self.samples))])
+
+    def neighbours(self, X: Host, k: int, own: Positions) -> tuple[Positions, Host]:
+        """Return positions of the k nearest anchors of the first subset, and distances: (m, k)."""
+        with one_blas_thread:
+            found: tuple[Positions, Host] = self._form.neighbours(X, k, own)
+        return found
+
+    def places(self, rows: Positions) -> Positions:
+        """Return the positions of rows (−1: no row) among the anchors of each subset; −1: none."""
+        where = np.full((len(self.samples), len(self.rows) + 1), -1)
+        np.put_along_axis(where, self.samples, np.arange(self.samples.shape[1])[None], axis=1)
+        found: Positions = where[:, rows].T
+        return found
+
+
+class ProductSearch:
+    r"""The search of `SubsetSearch` by NumPy: one matrix product for many subsets.
+
+    In the columns C, :math:`\|x_C - a_C\|^2 = \|x_C\|^2 - 2 x^\top (a \odot 1_C) + \|a_C\|^2`. With
+    the other columns of an anchor set to zero, one matrix holds the anchors of many subsets, and
+    one product computes the distances to all. The first term is the same for all anchors of a
+    subset and is left out.
+
+    Parameters
+    ----------
+    rows, samples, columns
+        As in `SubsetSearch`.
     """
 
     def __init__(
@@ -86,55 +163,38 @@ class SubsetSearch:
         return Stack(subsets, np.ascontiguousarray(right))
 
     def distances(self, X: Host, k: int, own: Positions | None = None) -> Host:
-        """Return distances of rows to their k-th nearest anchor.
-
-        Parameters
-        ----------
-        X : ndarray of shape (m, d)
-            Rows.
-        k : int
-            Number of the neighbour; the farthest one where there are fewer.
-        own : ndarray of shape (m, subsets), optional
-            Position of a row among a subset's anchors, which is excluded; −1: none.
-
-        Returns
-        -------
-        ndarray of shape (m, subsets)
-            Distances.
-        """
+        """Return distances of rows to their k-th nearest anchor: (m, subsets)."""
         found = np.empty((len(X), len(self.mask)))
         width = max(stack.right.shape[1] for stack in self.stacks)
         step = max(1, DISTANCES_AT_A_TIME // width)
         # One buffer for all products: allocation costs more than the product itself.
         buffer = np.empty(min(step, len(X)) * width)
-        with one_blas_thread, np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(X), step):
                 block = slice(start, start + step)
                 inside = None if own is None else own[block]
                 found[block] = self._of_block(X[block], k, inside, buffer)
         return found
 
-    def own_distances(self, k: int, every: bool) -> Host:
-        """Return distances of each subset's anchors to the k-th nearest other one: (s, subsets).
+    def own_distances(self, b: int, k: int) -> Host:
+        """Return distances of a subset's anchors to the k-th nearest other one: (s, 1)."""
+        sample = self.samples[b]
+        search = ProductSearch(self.rows, [sample], [np.flatnonzero(self.mask[b])])
+        return search.distances(self.rows[sample], k, np.arange(len(sample))[:, None])
 
-        Where `every` row is an anchor of all subsets, one search is enough.
-        """
-        places = np.arange(self.samples.shape[1])
-        if every:
-            own = np.broadcast_to(places[:, None], self.samples.T.shape)
-            return self.distances(self.rows, k, own)
-        alone = (SubsetSearch(self.rows, [sample], [np.flatnonzero(mask)])
-                 for sample, mask in zip(self.samples, self.mask, strict=True))  # fmt: skip
-        found = [search.distances(self.rows[search.samples[0]], k, places[:, None])
-                 for search in alone]  # fmt: skip
-        return np.hstack(found)
-
-    def places(self, rows: Positions) -> Positions:
-        """Return the positions of rows (−1: no row) among the anchors of each subset; −1: none."""
-        where = np.full((len(self.samples), len(self.rows) + 1), -1)
-        np.put_along_axis(where, self.samples, np.arange(self.samples.shape[1])[None], axis=1)
-        found: Positions = where[:, rows].T
-        return found
+    def neighbours(self, X: Host, k: int, own: Positions) -> tuple[Positions, Host]:
+        """Return positions of the k nearest anchors of the first subset, and distances: (m, k)."""
+        anchors, columns = self.rows[self.samples[0]], self.mask[0] > 0
+        nearest, apart = np.empty((len(X), k), dtype=np.int64), np.empty((len(X), k))
+        step = max(1, DISTANCES_AT_A_TIME // len(anchors))
+        for start in range(0, len(X), step):
+            block = slice(start, start + step)
+            every = cdist(X[block][:, columns], anchors[:, columns])
+            inside = np.flatnonzero(own[block, 0] >= 0)
+            every[inside, own[block, 0][inside]] = np.inf
+            nearest[block] = np.argpartition(every, k - 1, axis=1)[:, :k]
+            apart[block] = np.take_along_axis(every, nearest[block], axis=1)
+        return nearest, apart
 
     def _of_block(self, X: Host, k: int, own: Positions | None, buffer: Host) -> Host:
         left = np.column_stack([X - self.centre, np.ones(len(X))])
