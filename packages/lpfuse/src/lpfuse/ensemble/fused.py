@@ -1527,7 +1527,7 @@ class TableModel:
     format: TableFormat = OPEN
     anomaly: Any = None
 
-    def restored(self) -> FusedDetector:
+    def restored(self, charge: Any) -> FusedDetector:
         """Return the detector, which now holds how columns become features."""
         fused, made = self.fused, self.preparation
         made.names = (*made.columns, *made.dropped)
