@@ -1130,8 +1130,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
 
         Notes
         -----
-        **Guarantee.** With m rows that set the threshold and are used for nothing else, a new normal
-        row that is exchangeable with them is flagged with probability
+        **Guarantee.** With m rows that set the threshold and are used for nothing else, a new
+        normal row that is exchangeable with them is flagged with probability
 
         .. math:: \alpha - \frac{1}{m + 1} < P(\text{false alarm}) \le \alpha
 
