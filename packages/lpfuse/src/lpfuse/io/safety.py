@@ -326,7 +326,8 @@ COMPILED_TYPES = frozenset((
 UNREGISTERED_TYPES = frozenset((
     "lpfuse.detectors.columns.FlatTrees", "lpfuse.detectors.neighbours.Stack",
     "lpfuse.detectors.neighbours.SubsetSearch",
-    "lpfuse.pyod.PyODFused", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "lpfuse_clients.pyod.PyODFused",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
 ))  # fmt: skip
 
 
@@ -736,7 +737,8 @@ def is_plain_view(transformer: Any, rows: Any) -> bool:
     name, known = type(transformer).__name__, getattr(transformer, "__dict__", {})
     if not _is_array(rows, "f", None, None) or not rows.size or not np.isfinite(rows).all():
         return False
-    d, lists = rows.shape[1], [known.get("knots_"), known.get("quantiles_")]
+    d = rows.shape[1]
+    lists: list[Any] = [known.get("knots_"), known.get("quantiles_")]
     if rows.dtype != np.float64 or known.get("n_features_in_") != d:
         return False
     if saved_name(type(transformer)) == "NormalQuantiles":
