@@ -6,15 +6,16 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.ensemble import IsolationForest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import PrecisionRecallDisplay, RocCurveDisplay, log_loss, roc_auc_score
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from helpers.cases import cases
-from lpfuse import FusedDetector, GMMDetector
+from lpfuse import FusedDetector, GMMDetector, KNNDetector
 from lpfuse_clients.estimators import DetectorClassifier, OutlierRemoval
 
 mpl.use("agg")
@@ -143,3 +144,24 @@ def test_removal_has_the_methods_of_what_is_inside():
     assert cross_val_predict(removal, X, Y, method="predict_proba", cv=3).shape == (500, 2)
     scaled = OutlierRemoval(StandardScaler(), GMMDetector()).fit(X)
     assert_allclose(scaled.transform(X[scaled.kept_]).mean(axis=0), 0, atol=1e-12)
+
+
+# ------------------------------------------------------------------------ embeddings as a view
+
+
+def patches(pixels):
+    """8 × 8 pixels to 4 × 4 means: a small embedding of images."""
+    return pixels.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)
+
+
+def test_images_are_scored_by_an_embedding_and_by_their_pixels():
+    digits = load_digits()
+    rng = np.random.default_rng(0)
+    zeros, others = digits.data[digits.target == 0], digits.data[digits.target > 0]
+    zeros = rng.permutation(zeros)  # the digits of a writer follow each other
+    coarse = make_pipeline(FunctionTransformer(patches), KNNDetector())
+    pool = [("coarse", coarse), ("pixels", KNNDetector())]
+    images = FusedDetector(pool, random_state=0).fit(zeros[:120], 1)
+    assert (images.predict(others[:200]) < 0).mean() > 0.9
+    assert (images.predict(zeros[120:]) < 0).mean() < 0.2
+    assert np.ptp(images.contributions(others[:50])[:, 0]) > 0  # the embedding takes part
