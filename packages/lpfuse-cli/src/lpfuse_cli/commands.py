@@ -888,7 +888,7 @@ def teach(
         console.say(
             found.note
             or f"{counted(len(found.y), 'answer')}: {n_normal:,} normal, {counts['anomalies']:,} "
-            f"anomalies; left out, for nobody knows: {found.undecided:,}."
+            f"anomalies; left out as unknown: {found.undecided:,}."
         )
         if after:
             console.show(f"\n{_changes(before, after)}", False)

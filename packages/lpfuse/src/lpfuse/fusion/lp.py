@@ -222,7 +222,7 @@ class LpFusion(WeightedSum):
         \quad \text{subject to} \quad \|w - w_0\|_p \le r
 
     where row ``s_i`` holds the R scores of sample i, high = normal, and ``y_i`` is +1 for normal
-    and −1 for anomalous samples. p = 1 favours a single detector, p = ∞ trusts all of them. Without
+    and −1 for anomalous samples. p = 1 favours a single detector, p = ∞ uses all of them. Without
     a prior the ball is ``‖w‖_p ≤ 1``; with one, the data move the weights by at most r from the
     given weights w₀. Every fit has a `Certificate`, which bounds how far the weights are from
     optimal.
