@@ -15,7 +15,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 STEP := $(BIN)/python -m tools.step
 # First without extras: pip then takes the packages of the clone for whatever extra another of them requires.
-EDITABLE := --editable packages/lpfuse --editable packages/lpfuse-cli --editable packages/lpfuse-onnx
+EDITABLE := --editable packages/lpfuse --editable packages/lpfuse-cli --editable packages/lpfuse-onnx \
+	--editable packages/lpfuse-clients
 # research/ is never installed: it is found from the root of the clone, with the oracles of the tests.
 RESEARCH := PYTHONPATH=.:packages/lpfuse/tests
 
@@ -25,14 +26,14 @@ CLI := $(VENV)/cli.stamp
 DEV := $(VENV)/dev.stamp
 LAB := $(VENV)/research.stamp
 BUILT := $(VENV)/compiled.stamp
-PROJECTS := $(patsubst %,packages/%/pyproject.toml,lpfuse lpfuse-cli lpfuse-onnx lpfuse-faces)
+PROJECTS := $(patsubst %,packages/%/pyproject.toml,lpfuse lpfuse-cli lpfuse-onnx lpfuse-clients lpfuse-faces)
 # What is compiled, into libraries beside the sources.
 SOURCES := $(shell find packages/lpfuse/src -name '*.pyx' -o -name '*.pxd' -o -name '*.h') packages/lpfuse/hatch_build.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo compiled test test-numpy test-research test-slow test-array-api lint audit fuzz types contracts check format clean reproduce notebook
 .PHONY: docs browser cheat-sheet record
-.PHONY: packages coverage test-oldest
+.PHONY: packages coverage test-oldest test-spark leaderboard
 .PHONY: bench bench-detectors bench-rows bench-scaling bench-device bench-dask bench-faces
 
 help: ## list the targets
@@ -59,6 +60,9 @@ test-slow: $(DEV) ## the tests marked slow, of both
 
 test-array-api: $(DEV) ## scikit-learn's checks of other array libraries
 	$(STEP) test-array-api $(PYTEST_ARGS)
+
+test-spark: $(DEV) ## tests on a Spark cluster of two workers; fetches pyspark (500 MB), needs Java 17
+	$(STEP) test-spark $(PYTEST_ARGS)
 
 test-oldest: $(DEV) ## tests with the oldest versions that pyproject.toml admits, in an environment of their own
 	$(STEP) oldest
@@ -136,6 +140,11 @@ bench-dask: $(LAB) ## time fits over one, two and four Dask processes
 
 bench-faces: $(LAB) ## time finding faces in a video, and what comes after
 	$(RESEARCH) $(BIN)/python -m research.speed.faces.detection
+
+# FOLDER      holds tables NAME.npz with X and y (1 = anomaly); by default the public sets of LPFUSE_DATA
+leaderboard: $(LAB) ## rank detectors on the tables of a folder: make leaderboard FOLDER=tables
+	$(RESEARCH) $(BIN)/python -m research.leaderboard run $(FOLDER)
+	$(RESEARCH) $(BIN)/python -m research.leaderboard page
 
 format: $(DEV) ## rewrite the code in the house style
 	$(BIN)/ruff check --fix .

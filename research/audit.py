@@ -1,6 +1,6 @@
 """Known vulnerabilities in what lpfuse brings along: ``python -m research.audit``.
 
-What is looked at: the packages that lpfuse, lpfuse-cli, lpfuse-onnx and lpfuse-faces require, with
+What is looked at: the packages that lpfuse and its sibling packages require, with
 all their extras, in the versions that are installed here. There is no lock file: lpfuse is a
 library, its users' versions lie anywhere in its ranges, and a list of pins would speak for nobody.
 So the lower ends of those ranges are looked at too.
@@ -28,7 +28,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 KNOWN = Path(__file__).with_name("known_vulnerabilities.txt")
-OURS = ("lpfuse", "lpfuse-cli", "lpfuse-onnx", "lpfuse-faces")
+OURS = ("lpfuse", "lpfuse-cli", "lpfuse-onnx", "lpfuse-clients", "lpfuse-faces")
 CANARY = {"jinja2": "2.10"}  # CVE-2019-10906: every database of advisories has it
 
 Versions = Mapping[str, str]

@@ -29,6 +29,7 @@ EXPERIMENTS = {
     "speed": "Time to a certified gap, against general solvers.",
     "contamination": "Anomalies that hide among the training rows.",
     "labels": "How many labelled anomalies help how much.",
+    "related": "Stacks of SVDDs, rules for missing cells, one-class experts of many classes.",
     "readings": "Every reading of what the paper leaves open, and its distance to the paper.",
     "claims": "Each claim of the paper, with our verdict.",
 }

@@ -205,6 +205,24 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser, address)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        ("false alarms", "false-alarms"),
+        ("drift", "streams"),
+        ("SVDD", "reference/names/lpfuse.SVDD"),
+    ],
+)
+def test_search_finds_the_page_for_it(browser, address, words, first):
+    page = browser.new_page()
+    page.goto(f"{address}/search.html?q={words}")
+    page.wait_for_selector("#search-results li a")
+    page.wait_for_function("document.querySelectorAll('#search-results li').length > 3")
+    target = page.locator("#search-results li a").first.get_attribute("href")
+    assert target.partition(".html")[0] == first
+
+
+@pytest.mark.slow
 def test_no_page_is_wider_than_a_phone(browser, address, site, pages):
     page = browser.new_page(viewport={"width": 390, "height": 844})
     wide = []

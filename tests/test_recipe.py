@@ -104,8 +104,9 @@ def test_checksums_are_those_of_the_files(tmp_path):
 
 
 def test_all_packages_have_one_number():
-    library, command, onnx, faces = projects()
+    library, command, onnx, clients, faces = projects()
     assert library["version"] == command["version"] == onnx["version"] == faces["version"]
+    assert clients["version"] == library["version"]
     assert f"lpfuse[persist]=={library['version']}" in faces["dependencies"]
     assert f"lpfuse=={library['version']}" in onnx["dependencies"]
     assert library["optional-dependencies"]["onnx"] == [f"lpfuse-onnx=={library['version']}"]

@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PROJECTS = [
     ROOT / "packages" / name / "pyproject.toml"
-    for name in ("lpfuse", "lpfuse-cli", "lpfuse-onnx", "lpfuse-faces")
+    for name in ("lpfuse", "lpfuse-cli", "lpfuse-onnx", "lpfuse-clients", "lpfuse-faces")
 ]
 FILE = Path(__file__).with_name("oldest.txt")
 HEAD = "# The lower bounds of all pyproject.toml. Made by `python -m tools.oldest`; do not edit.\n"

@@ -31,7 +31,7 @@ ENDS = re.compile(r"(?<=[.!?:;])[)\"*]*\s+(?=[\"'(*\[`]*[A-Z0-9])|\n\s*\n|\n *(?
 def sentences(text: str) -> list[list[str]]:
     """The sentences of the running text, each as its words; what backquotes hold is one word."""
     text = DROPPED.sub("\n\n", text)
-    text = re.sub(r"`[^`\n]+`", "code", text)
+    text = re.sub(r"`[^`\n]+`", "Code", text)
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
     found = [re.findall(r"[A-Za-z][A-Za-z'’-]*|\d[\d.,]*", part) for part in ENDS.split(text)]
     return [words for words in found if len(words) > 1]

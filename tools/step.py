@@ -79,7 +79,7 @@ def places(name: str, arguments: tuple[str, ...] = ()) -> tuple[str, ...]:
 @step
 def install() -> None:
     """All packages, editable, with all that tests, tools and the site need."""
-    names = ("lpfuse", "lpfuse-cli", "lpfuse-onnx", "lpfuse-faces")
+    names = ("lpfuse", "lpfuse-cli", "lpfuse-onnx", "lpfuse-clients", "lpfuse-faces")
     # First without extras: pip then takes these for whatever extra another of them requires.
     editable = [f"{ROOT / 'packages' / name}{extra}" for extra in ("", "[test]") for name in names]
     listed = ["requirements-dev.txt", "research/requirements.txt", "docs/requirements.txt"]
@@ -232,6 +232,13 @@ def typed() -> None:
 def recipe(*channels: str) -> None:
     """The conda package into build/conda, from conda-forge; from other channels, untried."""
     packaging_steps.recipe(ROOT / "build" / "conda", channels)
+
+
+@step
+def test_spark(*more: str) -> None:
+    """Tests on a Spark cluster of two workers; installs pyspark, needs Java 17."""
+    python("pip", "install", "--quiet", "--disable-pip-version-check", "pyspark[sql]>=4.0,<5")
+    tests("-m", "slow", "-n", "0", "packages/lpfuse-cli/tests/test_spark.py", *more)
 
 
 @step

@@ -47,6 +47,7 @@ html_title = "lpfuse"
 html_static_path = [str(SITE / "_static")]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
+html_search_scorer = str(SITE / "scorer.js")
 html_show_sphinx = False
 html_copy_source = False
 html_show_sourcelink = False

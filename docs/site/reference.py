@@ -11,7 +11,7 @@ from pathlib import Path
 from types import GenericAlias, ModuleType
 from typing import Any
 
-PACKAGES = ("lpfuse", "lpfuse_cli", "lpfuse_onnx", "lpfuse_faces")
+PACKAGES = ("lpfuse", "lpfuse_cli", "lpfuse_onnx", "lpfuse_clients", "lpfuse_faces")
 KINDS = {"class": "Classes", "exception": "Warnings and errors", "function": "Functions",
          "data": "Constants",
          "alias": "Types"}  # fmt: skip

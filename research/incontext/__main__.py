@@ -21,7 +21,7 @@ from research.incontext.train import train
 from research.incontext.world import WORLDS
 from research.studies.suspicion import FOLDER
 
-RESULTS = Path("research/results/incontext/auc.jsonl")
+RESULTS = Path("research/results/incontext/short.jsonl")
 BUILD = Path("build/incontext")
 GROUPS = ["development", "choose", "confirm"]
 

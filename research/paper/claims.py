@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from research.common.comparison import Figures, measure_methods
 from research.common.options import Options
 from research.common.protocol import SETTINGS
 from research.common.ranks import critical_difference, friedman, mean_ranks
-from research.common.statistics import Comparison, compare, corrected, interval
+from research.common.statistics import Comparison, compare, corrected, interval, power
 from research.common.store import write_whole
 from research.common.tables import gain, markdown, page, prose
 from research.paper import (
@@ -21,55 +21,92 @@ from research.paper import (
     loss,
     lp_effect,
     paper,
+    readings,
     speed,
     svm,
     uci,
     weights,
 )
-from research.paper.ablation import PRESETS, ablation
+from research.paper.ablation import ablation
 from research.paper.doubts import METRICS
 from research.paper.learners import LEARNERS
+from research.paper.readings_page import PLAIN, ReadingFigures, without_teaching
+from research.paper.speed_page import CLAIM, CLIPPED
 from research.paper.uci_page import OURS, QUOTED, comparisons, gains_table, out_of_fold
 
-HOLDS, IN_PART, NOT = "holds", "holds in part", "does not hold"
+HOLDS, OPEN, REFUTED = "holds", "not shown", "refuted"
+KINDNESS = (REFUTED, OPEN, HOLDS)
 LEVEL = 0.05
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says, what was measured, and what to make of it."""
+    """What the paper says, what was measured, and what to make of it.
+
+    `reading` is the reading of the paper that the verdict is under, the kindest to the claim;
+    `power` the chance that ten such sets would have shown an effect as large as the paper's.
+    """
 
     text: str
     verdict: str
     evidence: str
+    reading: str = PLAIN
+    power: float | None = None
+
+
+class Part(NamedTuple):
+    """One comparison of a claim, and the effect that the paper prints for it."""
+
+    found: Comparison
+    printed: float | None = None
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the effect of the paper, or any where it prints none, is above the interval."""
+        return (0.0 if self.printed is None else self.printed) > self.found.difference.high
 
 
 def run(options: Options) -> str:
     """Measure what is missing, write the page, and return it."""
     of_uci = Figures(measure_methods("uci", uci.METHODS, options, uci.NON_PURE), options.quick)
-    text = claims_page(of_uci, list(_claims(of_uci, options)))
+    of_readings = ReadingFigures(readings.measured(options))
+    text = claims_page(of_uci, list(_claims(of_uci, of_readings, options)), of_readings.scope)
     write_whole(options.page_folder / "claims.md", text)
     return text
 
 
-def claims_page(figures: Figures, claims: list[Claim]) -> str:
+def claims_page(figures: Figures, claims: list[Claim], of_readings: str = "as many splits") -> str:
     """The verdicts in a table, the evidence below it, and what lpfuse reaches instead."""
-    rows = [["claim of the paper", "verdict"], *([c.text, f"**{c.verdict}**"] for c in claims)]
+    rows = [["claim of the paper", "verdict", "under the reading", "power"]]
+    for claim in claims:
+        chance = "–" if claim.power is None else f"{claim.power:.0%}"
+        rows.append([claim.text, f"**{claim.verdict}**", claim.reading, chance])
     evidence = [
         prose(f"{number}. *{claim.text}*: **{claim.verdict}**. {claim.evidence}")
         for number, claim in enumerate(claims, start=1)
     ]
+    floor = 2 / 2 ** len(figures.sets)
     return page(
         "# The paper's claims, measured",
         prose(
             f"""{figures.scope[0].upper()}{figures.scope[1:]}, unless said otherwise. Gains are
-            differences of mean test AUC in points with their 95 % interval over data sets, sets won
-            : equal : lost, and Wilcoxon's p-value with Holm's correction for all parts of a claim,
-            which is the rule of every verdict. *Better* holds where the interval lies above zero
-            and p < {LEVEL}; a claim with several parts holds in part where some of them do. Written
-            by `lpfuse reproduce claims`."""
+            differences of mean test AUC in points with their 95 % interval over data sets, sets
+            won : equal : lost, and Wilcoxon's p-value with Holm's correction for all parts of a
+            claim. A claim *holds* where each part has an interval above zero and p < {LEVEL}. It is
+            *refuted* where the effect that the paper prints for a part lies above the interval, or
+            where one counterexample settles it. All else is *not shown*, either way. Written by
+            `lpfuse reproduce claims`."""
         ),
-        markdown(rows),
+        prose(
+            f"""The paper leaves much open ([every reading](readings.md): {of_readings}). Each
+            verdict is under the
+            reading that is kindest to that claim, and evidence names the reading of the other pages
+            beside it. Choosing the kindest favours the claim, and no p-value is corrected for it.
+            *Power* is the chance that the same test finds an effect as large as the one that the
+            paper prints, given how much it differs between sets; of several parts, the least
+            chance. {len(figures.sets)} sets cannot give a p-value below {floor:.2g}."""
+        ),
+        markdown(rows, numbers=False),
         "## Evidence",
         *evidence,
         "## What lpfuse reaches instead",
@@ -87,33 +124,89 @@ def better(found: Comparison) -> bool:
     return found.difference.low > 0 and found.p_value < LEVEL
 
 
-def verdict(parts: Iterable[bool]) -> str:
-    """All, some or none.
+def settled(parts: Mapping[Any, Part], *, also: bool = True) -> str:
+    """The verdict on a claim of some parts; `also`: what else must be so for it to hold.
 
     Examples
     --------
-    >>> verdict([True, True]), verdict([True, False]), verdict([False])
-    ('holds', 'holds in part', 'does not hold')
+    >>> up = compare([72, 73, 74, 75, 76, 77], [70] * 6)
+    >>> settled({"a": Part(up)}), settled({"a": Part(up, printed=9.0)}, also=False)
+    ('holds', 'refuted')
     """
-    parts = list(parts)
-    return HOLDS if all(parts) else IN_PART if any(parts) else NOT
+    found = corrected({name: part.found for name, part in parts.items()})
+    if also and all(better(each) for each in found.values()):
+        return HOLDS
+    return REFUTED if any(part.is_refuted for part in parts.values()) else OPEN
 
 
-def _claims(of_uci: Figures, options: Options) -> Iterator[Claim]:
+class Kindest(NamedTuple):
+    """The reading under which a claim does best, with what was found under it."""
+
+    reading: str
+    verdict: str
+    parts: dict[str, Part]
+    told: str
+
+
+Parts = Callable[[str], dict[str, Part]]  # reading → the parts of a claim
+
+
+def kindest(
+    figures: ReadingFigures, parts_of: Parts, also: Callable[[str], bool] = lambda _: True
+) -> Kindest:
+    """The reading with the best verdict, and among those with the largest mean effect."""
+
+    def of(reading: str) -> tuple[str, dict[str, Part], float]:
+        parts = parts_of(reading)
+        effects = [part.found.difference.mean for part in parts.values()]
+        return settled(parts, also=also(reading)), parts, float(np.mean(effects))
+
+    found = {reading: of(reading) for reading in figures.readings if parts_of(reading)}
+    best = max(found, key=lambda name: (KINDNESS.index(found[name][0]), found[name][2]))
+    holds, not_shown, refuted = (
+        sum(each[0] == word for each in found.values()) for word in (HOLDS, OPEN, REFUTED)
+    )
+    told = f"""Of {len(found)} readings it holds under {holds}, is not shown under {not_shown} and
+        refuted under {refuted}. As on the other pages: {_listed(_corrected(found[PLAIN][1]))}. """
+    if best != PLAIN:
+        told += f"Kindest, *{best}*: {_listed(_corrected(found[best][1]))}."
+    return Kindest(best, found[best][0], found[best][1], told)
+
+
+def _power(parts: Mapping[str, Part]) -> float | None:
+    """The chance to find all effects that the paper prints, or of the least likely one."""
+    printed = [part for part in parts.values() if part.printed is not None]
+    if not printed:
+        return None
+    return min(power(part.found, part.printed, level=LEVEL / len(parts)) for part in printed)
+
+
+def _of_readings(
+    text: str, figures: ReadingFigures, parts_of: Parts, told: str = "", **also: Any
+) -> Claim:
+    best = kindest(figures, parts_of, **also)
+    return Claim(text, best.verdict, f"{best.told} {told}", best.reading, _power(best.parts))
+
+
+def _corrected(parts: Mapping[str, Part]) -> dict[str, Comparison]:
+    return corrected({name: part.found for name, part in parts.items()})
+
+
+def _claims(of_uci: Figures, of_readings: ReadingFigures, options: Options) -> Iterator[Claim]:
     yield _existing(of_uci)
     yield _haberman(of_uci)
-    yield _singles(of_uci)
-    yield _sum_rule(of_uci)
+    yield _singles(of_uci, of_readings)
+    yield _sum_rule(of_readings)
     of_ablation = ablation(options)
-    yield _norms(of_ablation)
-    yield _negatives(of_uci)
-    yield _losses(of_ablation)
+    yield _norms(of_readings, of_ablation)
+    yield _negatives(of_uci, of_readings)
+    yield _losses(of_readings, of_ablation)
     yield _robust(contamination.Levels(contamination.measured(options)))
     yield _speed(speed.figures(speed.measured(options)))
     yield _convergence(convergence.figures(convergence.measured(options)))
     of_weights = weights.figures(weights.measured(options))
     yield _selection(of_weights)
-    yield _uniform(of_weights)
+    yield _uniform(of_weights, of_readings)
     yield _machine(svm.figures(svm.measured(options)))
     yield _forgeries()
 
@@ -134,15 +227,22 @@ def _existing(figures: Figures) -> Claim:
         for metric in METRICS
         for name in rivals
     })  # fmt: skip
-    parts, told = [better(each) for each in found.values()], []
+    on_all, told = True, []
     for metric, title in METRICS.items():
         fused = figures.means("pure", "ℓp", metric)
         won = int((fused > figures.table("pure", rivals, metric).max(axis=1)).sum())
-        parts.append(won == len(fused))
+        on_all &= won == len(fused)
         against = "; ".join(f"{name} {gain(found[metric, name])}" for name in rivals)
         told.append(f"{title}: above all of them on {won} of {len(fused)} sets; against {against}.")
+    told.append(
+        """The rivals are reconstructions, so that the effects which the paper prints are none of
+        theirs; they were measured under one reading only."""
+    )
     text = "It is consistently better than the existing methods (pure)"
-    return Claim(text, verdict(parts), " ".join(told))
+    # Corrected already, and again by the rule: the comparisons above are those of the claim.
+    parts = {key: Part(each) for key, each in found.items()}
+    held = on_all and all(map(better, found.values()))
+    return Claim(text, HOLDS if held else settled(parts, also=False), " ".join(told))
 
 
 def _haberman(figures: Figures) -> Claim:
@@ -152,7 +252,7 @@ def _haberman(figures: Figures) -> Claim:
     )
     found = interval(ours - theirs, overlap=1 / 7)
     printed = paper.UCI["g_mean"]["haberman"]
-    settled = HOLDS if found.low > 6 else IN_PART if found.low > 0 else NOT
+    decided = HOLDS if found.low > 6 else REFUTED if found.high < 6 else OPEN
     told = f"""The paper prints {printed["pure"].mean:.2f} and {printed["Fatemifar"].mean:.2f}, from
         other splits; its own GMM has {printed["GMM"].mean:.2f}. Measured against genetic weights in
         the style of Fatemifar et al. on the same splits: {found.mean:+.1f} points
@@ -160,7 +260,7 @@ def _haberman(figures: Figures) -> Claim:
         {ours.mean():.1f}, the sum {figures.of("pure", "sum", "haberman", "g_mean").mean():.1f},
         the best of the four learners on validation
         {figures.of("pure", "best single", "haberman", "g_mean").mean():.1f}."""
-    return Claim("Its G-mean on D9 is more than 6 % above the state of the art", settled, told)
+    return Claim("Its G-mean on D9 is more than 6 % above the state of the art", decided, told)
 
 
 def _robust(figures: contamination.Levels) -> Claim:
@@ -169,87 +269,142 @@ def _robust(figures: contamination.Levels) -> Claim:
         {_listed(found)}. The sum against the hinge: {
         _listed(contamination.robustness(figures, contamination.HINGE, contamination.SUM))
     }."""
-    settled = verdict(better(each) for each in found.values())
-    return Claim("The hinge is robust where anomalies hide among the training rows", settled, told)
+    decided = HOLDS if all(map(better, found.values())) else OPEN
+    if any(each.difference.high < 0 for each in found.values()):
+        decided = REFUTED
+    return Claim("The hinge is robust where anomalies hide among the training rows", decided, told)
 
 
 def _forgeries() -> Claim:
     """What the paper's own tables say: nothing was measured here, for want of the videos."""
-    parts, told = [], []
+    told = ["Nothing was measured: we had no copy of the videos. By the paper's own tables:"]
     for quality, claimed in paper.FORGERY_CLAIMS.items():
         leads = paper.forgery_leads(quality)
         alone = [kind for kind, lead in leads.items() if lead is None]
         ahead = sum(lead is not None and lead > 0 for lead in leads.values())
-        parts.append(ahead >= claimed)
         told.append(
             f"""{quality}: of the {len(leads) - len(alone)} kinds for which it prints a rival it is
-            ahead on {ahead}; {", ".join(alone)}, without any, is counted as won."""
+            ahead on {ahead}, where it claims {claimed} of {len(leads)}; {", ".join(alone)}, without
+            any, is counted as won."""
         )
-    told.append("By its own tables: we had no copy of the videos, and measured nothing.")
-    settled = verdict(parts) if any(parts) else IN_PART  # ahead on some kinds, fewer than it says
     text = "It is ahead on 4 of 5 kinds of forgery in low quality, on 3 of 5 in high"
-    return Claim(text, settled, " ".join(told))
+    return Claim(text, OPEN, " ".join(told), "none: nothing was measured")
 
 
-def _singles(figures: Figures) -> Claim:
-    parts, told = [], []
-    found = corrected({
-        (setting, name): compare(*(figures.means(setting, method) for method in ("ℓp", name)))
+def _singles(figures: Figures, of_readings: ReadingFigures) -> Claim:
+    printed = paper.UCI["auc"]
+
+    def parts_of(reading: str) -> dict[str, Part]:
+        return {
+            f"{setting}, {name}": Part(
+                compare(
+                    of_readings.of(reading, setting, "ℓp"), of_readings.of(reading, setting, name)
+                ),
+                float(np.mean([row[setting].mean - row[name].mean for row in printed.values()])),
+            )
+            for setting in SETTINGS
+            for name in LEARNERS
+        }
+
+    def won(reading: str, setting: str) -> int:
+        fused = of_readings.of(reading, setting, "ℓp")
+        singles = [of_readings.of(reading, setting, name) for name in LEARNERS]
+        return int((fused > np.max(singles, axis=0)).sum())
+
+    def on_all(reading: str) -> bool:
+        return all(won(reading, setting) == len(of_readings.sets) for setting in SETTINGS)
+
+    most = {
+        setting: max(won(reading, setting) for reading in of_readings.readings)
         for setting in SETTINGS
-        for name in LEARNERS
-    })  # fmt: skip
-    for setting in SETTINGS:
-        fused = figures.means(setting, "ℓp")
-        singles = figures.table(setting, LEARNERS)
-        won = int((fused > singles.max(axis=1)).sum())
-        parts.append(won == len(fused))
-        parts += [better(found[setting, name]) for name in LEARNERS]
-        against = "; ".join(f"{name} {gain(found[setting, name])}" for name in LEARNERS)
-        told.append(
-            f"{setting}: above all four learners on {won} of {len(fused)} sets; against {against}."
-        )
+    }
+    told = " ".join(
+        f"""{setting}: above all four learners on {won(PLAIN, setting)} of
+        {len(of_readings.sets)} sets as on the other pages, on {most[setting]} at most."""
+        for setting in SETTINGS
+    )
     names = [*LEARNERS, "sum", "ℓ2", "ℓ∞", "ℓp"]
     table = figures.table("pure", names)
     ranks = ", ".join(f"{n} {r:.1f}" for n, r in zip(names, mean_ranks(table), strict=True))
-    told.append(
-        f"""Friedman's test of these methods (pure): p = {friedman(table).p_value:.2g}; mean ranks
-        {ranks}, critical difference {critical_difference(*table.shape[::-1]):.1f} (Nemenyi)."""
-    )
+    told += f""" Friedman's test of these methods (pure, as on the other pages): p =
+        {friedman(table).p_value:.2g}; mean ranks {ranks}, critical difference
+        {critical_difference(*table.shape[::-1]):.1f} (Nemenyi)."""
     text = "ℓp fusion is consistently better than the single learners"
-    return Claim(text, verdict(parts), " ".join(told))
+    return _of_readings(text, of_readings, parts_of, told, also=on_all)
 
 
-def _sum_rule(figures: Figures) -> Claim:
-    found: dict[str, Comparison] = {
-        setting: compare(figures.means(setting, "ℓp"), figures.means(setting, "sum"))
-        for setting in SETTINGS
-    }
-    return Claim("It is better than the sum rule", *_settled(found))
+def _against(
+    figures: ReadingFigures, other: str, printed: Mapping[str, float], name: str = ""
+) -> Parts:
+    """ℓp minus another method, in both settings; nothing where that was not measured."""
+
+    def parts_of(reading: str) -> dict[str, Part]:
+        return {
+            f"{setting}{name}": Part(
+                compare(figures.of(reading, setting, "ℓp"), figures.of(reading, setting, other)),
+                printed[setting],
+            )
+            for setting in SETTINGS
+            if figures.has(reading, setting, other)
+        }
+
+    return parts_of
 
 
-def _norms(figures: Figures) -> Claim:
-    found = {preset: lp_effect.comparisons(figures, preset) for preset in PRESETS}
-    settled, told = _settled({", ".join(key): each for key, each in found["paper"].items()})
-    ours = _listed(corrected({", ".join(key): each for key, each in found["ours"].items()}))
-    told = f"{told} With the detectors and costs of `FusedDetector()`: {ours}."
-    return Claim("A p chosen on validation beats ℓ2 and ℓ∞", settled, told)
+def _printed_norms(norm: str) -> dict[str, float]:
+    return {setting: row["lp"] - row[norm] for setting, row in paper.LP_EFFECT.items()}
 
 
-def _negatives(figures: Figures) -> Claim:
-    found = {
-        name: compare(figures.means("non-pure", name), figures.means("pure", name))
-        for name in ("ℓp", OURS)
-    }
-    told = f"""Non-pure minus pure: {gain(found["ℓp"])} for the paper's ℓp, whose weights alone
-        learn from them; {gain(found[OURS])} for lpfuse, where experts learn from them too."""
-    return Claim("Negative samples improve it", verdict([better(found["ℓp"])]), told)
+def _sum_rule(of_readings: ReadingFigures) -> Claim:
+    parts_of = _against(of_readings, "sum", _printed_norms("linf"))
+    return _of_readings("It is better than the sum rule", of_readings, parts_of)
 
 
-def _losses(figures: Figures) -> Claim:
-    settled, told = _settled(loss.comparisons(figures, "paper"))
+def _norms(of_readings: ReadingFigures, figures: Figures) -> Claim:
+    norms = [
+        _against(of_readings, norm, _printed_norms(key), f", {norm}")
+        for norm, key in (("ℓ2", "l2"), ("ℓ∞", "linf"))
+    ]
+
+    def parts_of(reading: str) -> dict[str, Part]:
+        return {name: part for of in norms for name, part in of(reading).items()}
+
+    found = lp_effect.comparisons(figures, "ours")
+    ours = _listed(corrected({", ".join(key): each for key, each in found.items()}))
+    told = f"With the detectors and costs of `FusedDetector()`: {ours}."
+    text = "A p chosen on validation beats ℓ2 and ℓ∞"
+    return _of_readings(text, of_readings, parts_of, told)
+
+
+def _negatives(figures: Figures, of_readings: ReadingFigures) -> Claim:
+    printed = paper.LP_EFFECT["non-pure"]["lp"] - paper.LP_EFFECT["pure"]["lp"]
+
+    def parts_of(reading: str) -> dict[str, Part]:
+        settings = [of_readings.of(reading, setting, "ℓp") for setting in SETTINGS]
+        return {"non-pure − pure": Part(compare(settings[1], settings[0]), printed)}
+
+    taught = "anomalies teach SVDD and GP too"
+    told = ""
+    if taught in of_readings.readings:
+        learners = parts_of(taught)["non-pure − pure"].found
+        told = (
+            f"With SVDD and GP taught by them, all else as on the other pages: {gain(learners)}. "
+        )
+    best = kindest(of_readings, parts_of)
+    means = [of_readings.of(best.reading, setting, "ℓp").mean() for setting in SETTINGS]
+    ours = compare(figures.means("non-pure", OURS), figures.means("pure", OURS))
+    told += f"""Means under the kindest reading: {means[0]:.1f} pure
+        (*{without_teaching(best.reading)}*), {means[1]:.1f} non-pure. {gain(ours)} for lpfuse,
+        where experts learn from them too."""
+    return _of_readings("Negative samples improve it", of_readings, parts_of, told)
+
+
+def _losses(of_readings: ReadingFigures, figures: Figures) -> Claim:
+    printed = {setting: row["hinge"] - row["least_squares"] for setting, row in paper.LOSS.items()}
     ours = _listed(corrected(loss.comparisons(figures, "ours")))
-    told = f"{told} With the detectors and costs of `FusedDetector()`: {ours}."
-    return Claim("The hinge beats least squares", settled, told)
+    told = f"With the detectors and costs of `FusedDetector()`: {ours}."
+    parts_of = _against(of_readings, "ℓp, least squares", printed)
+    return _of_readings("The hinge beats least squares", of_readings, parts_of, told)
 
 
 def _speed(found: Mapping[tuple[str, str], Mapping[str, Any]]) -> Claim:
@@ -262,15 +417,20 @@ def _speed(found: Mapping[tuple[str, str], Mapping[str, Any]]) -> Claim:
         {each["lpfuse"][1]:.2g} times faster than cvxpy."""
         for (name, setting), each in found.items()
     ]
-    cells = sum(each["cells"] for each in found.values())
-    fast = sum(each["fast"] for each in found.values())
-    settled = HOLDS if fast == cells else IN_PART if fast else NOT
+    kinder = {key: each for key, each in found.items() if key[1].endswith(CLIPPED)}
+    reading = "clipped" if kinder else PLAIN
+    cells = [each for key, each in found.items() if not kinder or key in kinder]
+    least = min(each["least"] for each in cells)
+    decided = HOLDS if all(each["fast"] == each["cells"] for each in cells) else OPEN
+    if least < CLAIM / 2:  # machines and days differ by less
+        decided = REFUTED
+    told.append(f"One cell below {CLAIM / 2:.0f} refutes it, for the paper says *at least*.")
     text = "Algorithm 1 is at least 14 times faster than CVX (here: cvxpy with CLARABEL)"
-    return Claim(text, settled, " ".join(told))
+    return Claim(text, decided, " ".join(told), reading)
 
 
 def _convergence(found: Mapping[str, Mapping[str, Any]]) -> Claim:
-    paper_s, parts = found["Algorithm 1"], []
+    paper_s = found["Algorithm 1"]
     example = paper_s["counterexample"]
     told = [
         f"""On two scores, s = (0, 2), (½, 0), p = 2, it is {example["gap"]:.0%} above the optimum
@@ -278,14 +438,13 @@ def _convergence(found: Mapping[str, Mapping[str, Any]]) -> Claim:
     ]
     for setting in SETTINGS:
         each = paper_s[setting]
-        parts.append(each["growing"] == 0)
         told.append(
             f"""{setting}: of {each["cases"]} problems {each["solved"]} are solved, in
             {each["bounded"]} the gap times T stays bounded, in {each["growing"]} it grows
             ({each["stalled"]} stall); relative gaps up to {each["worst"]:.1e} at the end."""
         )
-    parts.append(False)  # the counterexample settles the claim as it stands
-    return Claim("Its gap falls as 1/T", verdict(parts), " ".join(told))
+    settles = example["gap"] > 0.01  # bounded by a constant over T, it would be far smaller
+    return Claim("Its gap falls as 1/T", REFUTED if settles else OPEN, " ".join(told))
 
 
 def _selection(found: Mapping[str, Mapping[str, Any]]) -> Claim:
@@ -298,23 +457,42 @@ def _selection(found: Mapping[str, Mapping[str, Any]]) -> Claim:
     ]
     one = [each["alone"] >= 0.95 for each in found.values()]
     best = [each["best_on_test"] >= 0.95 for each in found.values()]
-    return Claim("p → 1 selects the best single learner", verdict([*one, *best]), " ".join(told))
+    told.append("Each split where it is another learner is a counterexample.")
+    decided = HOLDS if all([*one, *best]) else REFUTED
+    return Claim("p → 1 selects the best single learner", decided, " ".join(told))
 
 
-def _uniform(found: Mapping[str, Mapping[str, Any]]) -> Claim:
+def _uniform(found: Mapping[str, Mapping[str, Any]], of_readings: ReadingFigures) -> Claim:
     told = [
         f"""{setting}: at p = ∞ the weights are equal, to 5 %, in {each["even"][np.inf]:.0%} of the
         splits; they deviate by {each["deviation"][np.inf][1]:.0%} at most, and some are negative in
         {each["negative"][np.inf]:.0%}."""
         for setting, each in found.items()
     ]
-    parts = [each["even"][np.inf] == 1 for each in found.values()]
-    if not any(parts) and any(each["even"][np.inf] > 0.5 for each in found.values()):
-        parts.append(True)
     told.append(
         "It is so where all scores of normal rows are non-negative and nothing else teaches."
     )
-    return Claim("p → ∞ is the sum rule", verdict(parts), " ".join(told))
+    reading = PLAIN
+    if "clipped" in of_readings.readings:
+        same = {setting: _equal_to_the_sum(of_readings, setting) for setting in SETTINGS}
+        shares = ", ".join(f"{setting} in {share:.0%}" for setting, share in same.items())
+        told.append(f"Scores clipped to [0, 1]: ℓ∞ and the sum have equal AUC, {shares} of splits.")
+        reading = "clipped"
+    else:
+        same = {}
+    even = all(each["even"][np.inf] == 1 for each in found.values())
+    held = even or (same and min(same.values()) == 1)
+    return Claim("p → ∞ is the sum rule", HOLDS if held else REFUTED, " ".join(told), reading)
+
+
+def _equal_to_the_sum(figures: ReadingFigures, setting: str, reading: str = "clipped") -> float:
+    """In which share of the splits ℓ∞ and the sum rule rank the test rows alike."""
+    equal = [
+        abs(row["values"]["ℓ∞"] - row["values"]["sum"]) < 1e-3
+        for row in figures.of_sets
+        if (row["reading"], row["setting"], row["metric"]) == (reading, setting, "auc")
+    ]
+    return float(np.mean(equal))
 
 
 def _machine(found: Mapping[str, Any]) -> Claim:
@@ -324,12 +502,8 @@ def _machine(found: Mapping[str, Any]) -> Claim:
         multiplier: they differ by {found["median"]:.0e} in the median, {found["worst"]:.0e} at most
         (liblinear's own accuracy). A conventional SVM, with bias and C = 1, points elsewhere: the
         quartiles of the cosine are {", ".join(f"{c:.2f}" for c in found["cosine"])}."""
-    return Claim("p = 2 is the soft-margin SVM", IN_PART if same else NOT, told)
-
-
-def _settled(found: Mapping[str, Comparison]) -> tuple[str, str]:
-    found = corrected(found)
-    return verdict(better(each) for each in found.values()), f"{_listed(found)}."
+    decided = HOLDS if same else REFUTED
+    return Claim("p = 2 is the soft-margin SVM", decided, told, "the SVM without bias, C matched")
 
 
 def _listed(found: Mapping[str, Comparison]) -> str:

@@ -16,7 +16,7 @@ from research.common.options import Options
 from research.common.protocol import SETTINGS, TrainingData, area
 from research.common.splits import Split
 from research.common.store import Row, write_whole
-from research.paper.methods import PAPER_PRESET, lp, single
+from research.paper.methods import PAPER_PRESET, Preset, lp, single
 from research.paper.weights_page import ENDS, draw, figures, fits, weights_page
 
 __all__ = ["figures", "measured", "paper_problem", "run", "split_rows"]
@@ -25,15 +25,15 @@ STEPS = 40  # of the path, evenly spaced in 1/p
 PATH = (*(STEPS / k for k in range(STEPS, 0, -1)), np.inf)
 
 
-def paper_problem(training: TrainingData) -> tuple[Problem, float]:
+def paper_problem(training: TrainingData, preset: Preset = PAPER_PRESET) -> tuple[Problem, float]:
     """What the paper's weights minimise on a split, and the ρ that validation chose for it.
 
     In-sample scores of the four learners, free signs, rows of equal cost. The ball is that of
     p = 2; `Problem.with_ball` gives the others.
     """
-    rho = lp()(training).choices["rho"]
-    tables = PAPER_PRESET.tables_of(training)
-    scaler = TwoSidedMinMax(rho, **PAPER_PRESET.scaler).fit(tables.normals)
+    rho = lp(preset=preset)(training).choices["rho"]
+    tables = preset.tables_of(training)
+    scaler = TwoSidedMinMax(rho, **preset.scaler).fit(tables.normals)
     S = scaler.transform(np.concatenate([tables.normals, tables.labelled]))
     y = np.repeat([1.0, -1.0], [len(tables.normals), len(tables.labelled)])
     return Problem(S, y), rho

@@ -23,7 +23,14 @@ def test_the_lower_ends_of_our_ranges_are_sound():
 def test_all_that_our_packages_bring_along_is_looked_at():
     versions = installed()
     assert {"numpy", "scipy", "click", "markupsafe"} <= set(versions)  # the latter two indirectly
-    assert not {"lpfuse", "lpfuse-cli", "lpfuse-onnx", "lpfuse-faces", "ruff"} & set(versions)
+    assert not {
+        "lpfuse",
+        "lpfuse-cli",
+        "lpfuse-onnx",
+        "lpfuse-clients",
+        "lpfuse-faces",
+        "ruff",
+    } & set(versions)
     assert known_among(versions.items()) == []
 
 

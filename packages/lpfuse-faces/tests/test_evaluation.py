@@ -202,16 +202,19 @@ def test_figures_are_those_of_scikit_learn():
         return {"spy": method}
 
     rows = run(*collection(), methods=spy, pooling=0.25, settings=["pure"])
-    for kind, (validation, test) in zip(
-        KINDS, zip(seen[::2], seen[1::2], strict=True), strict=True
-    ):
+    parts = zip(seen[::3], seen[1::3], seen[2::3], strict=True)
+    for kind, (validation, test, frames) in zip(KINDS, parts, strict=True):
         labels, scores = test
+        assert len(frames[0]) > len(labels)  # the same videos, frame by frame
+        of_frames = np.where(frames[1] >= np.median(validation[1]), 1, -1)
         decisions = np.where(scores >= np.median(validation[1]), 1, -1)
         expected = {
             "auc": roc_auc_score(labels, scores),
             "accuracy": accuracy_score(labels, decisions),
             "balanced_accuracy": balanced_accuracy_score(labels, decisions),
             "g_mean": g_mean(labels, decisions),
+            "frame_auc": roc_auc_score(*frames),
+            "frame_accuracy": accuracy_score(frames[0], of_frames),
         }
         found = {row["metric"]: row["value"] for row in rows if row["kind"] == kind}
         assert found == pytest.approx({name: 100 * value for name, value in expected.items()})

@@ -23,6 +23,7 @@ from lpfuse_faces.evaluation import (
 )
 from lpfuse_faces.evaluation._paper_grid import (
     EXACT_ROWS,
+    WideMixture,
     component_grid,
     fitted_grid,
     grid_size,
@@ -323,3 +324,19 @@ def test_clips_must_have_the_same_feature_sets():
     wide = video("wide", np.zeros((4, 5)), np.zeros((4, 2)))
     with pytest.raises(ValueError, match=r"azimuthal/face \(5 columns\).*Extract all videos with"):
         run(clips, {**features, clips[-1].path: wide})
+
+
+def test_a_mixture_of_few_rows_is_the_same_in_their_own_space():
+    """More columns than rows: the rotation onto the rows' space changes no distance."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(shift, 1, size=(12, 60)) for shift in (0.0, 4.0, -4.0)])
+    other = rng.normal(0, 3, size=(20, 60))
+    settings = {"score_type": "mahalanobis", "covariance_type": "full", "random_state": 0}
+    whole = GMMDetector(3, **settings).fit(X)
+    found = WideMixture(GMMDetector(3, **settings)).fit(X)
+    for rows in (X, other):
+        np.testing.assert_allclose(found.score_samples(rows), whole.score_samples(rows), rtol=1e-6)
+    assert found.basis_.shape == (60, 35)
+    assert found.mixture.n_features_in_ == 35
+    (fitted,) = next(fitted_grid(["gmm"], X, seed=0))
+    np.testing.assert_allclose(fitted.scores(other)[:, 0], whole.score_samples(other), rtol=1e-6)

@@ -18,11 +18,9 @@ from research.studies.streams.methods import (
     LATER,
     NO_WINDOWS,
     OURS,
-    RANDOM,
     RIVALS,
     T2_ADAPTIVE,
     T2_WINDOWS,
-    Z_SCORE,
 )
 from research.studies.streams.methods import LEVELS as LEVEL_OPTIONS
 from research.studies.streams.sources import (
@@ -167,21 +165,19 @@ def _told(figures: dict[str, float], column: str) -> str:
     return "–" if value is None else number(value) + sign
 
 
-def guide_table(rows: Sequence[Record]) -> str:
-    """The short table of the guide, `docs/time.md`: some methods, and a control."""
-    methods = (OURS, FIXED, NO_WINDOWS, T2_WINDOWS, T2_ADAPTIVE, Z_SCORE, RANDOM)
-    names = {OURS: f"**{OURS}**", NO_WINDOWS: f"lpfuse {NO_WINDOWS}"}
-    places = [(names.get(m, m), AS_IT_IS, m) for m in methods]
-    places.append(("control: rows shuffled, lpfuse", "rows shuffled", OURS))
-    columns = {PUMPS: ("flagged", "hit", "auc"),
-               METRICS: ("flagged", "auc", "episodes best")}  # fmt: skip
-    lines = []
-    for title, change, method in places:
-        figures = {c: summary(rows, c, change, method) for c in columns}
-        lines.append([title, *(_told(figures[c], n) for c in columns for n in columns[c])])
-    head = ["pumps: calm rows flagged", "faulty rows flagged", "AUC",
-            "metrics: calm rows flagged", "AUC", "points"]  # fmt: skip
-    return markdown([["5 % requested", *head], *lines])
+def guide_sentence(rows: Sequence[Record]) -> str:
+    """The figures of the guide, `docs/time.md`."""
+
+    def told(method: str, column: str) -> str:
+        return " and ".join(
+            _told(summary(rows, c, AS_IT_IS, method), column) for c in (PUMPS, METRICS)
+        )
+
+    return (
+        f"At 5 % requested, {told(OURS, 'flagged')} of the calm rows are flagged (fixed level: "
+        f"{told(FIXED, 'flagged')}). The AUC is {told(OURS, 'auc')}; Hotelling's T² on the same "
+        f"windows and level has {told(T2_ADAPTIVE, 'auc')}."
+    )
 
 
 def _controls(rows: Sequence[Record]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from research.common.protocol import auc  # noqa: E402
+from research.incontext.__main__ import RESULTS  # noqa: E402
 from research.incontext.evaluate import BLENDS, SHARES, chosen_weight, score_rows, summary  # noqa: E402
 from research.incontext.network import Network, halves, tokens  # noqa: E402
 from research.incontext.train import rank_loss, train  # noqa: E402
@@ -22,6 +24,7 @@ from research.incontext.world import (  # noqa: E402
     draw_batch,
 )
 
+ROOT = Path(__file__).parents[3]
 SMALL = {"width": 24, "layers": 2, "heads": 2, "cell": 8}
 
 
@@ -164,3 +167,15 @@ def test_summary_chooses_by_the_choosing_sets_alone():
     assert chosen_weight(rows, "0.0") == 0.2
     confirm = [line for line in summary(rows).splitlines() if line.startswith("| confirm, pool")]
     assert all("0.2 |" in line and "-1.00" in line for line in confirm)
+
+
+@pytest.mark.parametrize("run", ["short", "long"])
+def test_the_decision_shows_what_is_stored(run):
+    with open(RESULTS.with_name(f"{run}.jsonl"), encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    page = (ROOT / "docs" / "adr" / "0051-no-network-in-context.md").read_text(encoding="utf-8")
+    asked = [
+        line for line in summary(rows).splitlines() if line.startswith(("| confirm", "| pilot"))
+    ]
+    assert len(asked) == 8
+    assert [line for line in asked if line not in page] == []

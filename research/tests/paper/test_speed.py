@@ -116,9 +116,18 @@ def test_every_solver_has_its_times_and_its_gap():
     for p in SMALL:
         wanted |= {("lpfuse", p, None, m) for m in ("seconds", "steps", "relative_gap")}
         wanted |= {("cvxpy", p, None, m) for m in ("seconds", "solver_seconds", "relative_gap")}
-    assert set(known) == {(s, *rest) for s in ("pure", "non-pure") for rest in wanted}
+    assert set(known) == {
+        (s + suffix, *rest)
+        for s in ("pure", "non-pure")
+        for suffix in ("", ", clipped")
+        for rest in wanted
+    }
     assert len(rows) == len(known)
-    problems = {s: paper_problem(parts.training(s))[0] for s in ("pure", "non-pure")}
+    problems = {
+        s + suffix: paper_problem(parts.training(s), preset)[0]
+        for s in ("pure", "non-pure")
+        for suffix, preset in speed.SCALES.items()
+    }
     bests = {(s, p): optimum(problems[s].with_ball(p))[0] for s in problems for p in SMALL}
     for (setting, method, p, precision, metric), row in known.items():
         assert row["machine"]["threads"] == 1

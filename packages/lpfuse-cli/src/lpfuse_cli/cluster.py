@@ -138,7 +138,7 @@ def score_stream(
         )
     if in_flight is not None:
         check_count("in_flight", in_flight)
-    content = _saved(fused), None if monitor is None else _saved(monitor)
+    content = saved_bytes(fused), None if monitor is None else saved_bytes(monitor)
     return _scored(content, tuple(trusted), batches, client, monitor, in_flight, killed)
 
 
@@ -214,10 +214,10 @@ def _kept(content: Any) -> Any:
     return content
 
 
-def _verdicts_of(
-    stream: str, content: tuple[bytes, bytes | None], trusted: Any, rows: Any, first_row: int
-) -> tuple[Verdicts | None, StreamCounts | None, str | None]:
-    """Verdicts and counts; or neither, and what is wrong with the rows."""
+def kept_models(
+    stream: str, content: tuple[bytes, bytes | None], trusted: Any
+) -> tuple[Any, DriftMonitor | None]:
+    """Return the models of a stream, which a process loads once."""
     with _LOADING:
         if stream not in _MODELS:
             while len(_MODELS) >= _MOST_MODELS:
@@ -226,7 +226,14 @@ def _verdicts_of(
                 _loaded(content[0], trusted),
                 None if content[1] is None else _loaded(content[1], ()),
             )
-        fused, monitor = _MODELS[stream]
+        return _MODELS[stream]
+
+
+def _verdicts_of(
+    stream: str, content: tuple[bytes, bytes | None], trusted: Any, rows: Any, first_row: int
+) -> tuple[Verdicts | None, StreamCounts | None, str | None]:
+    """Verdicts and counts; or neither, and what is wrong with the rows."""
+    fused, monitor = kept_models(stream, content, trusted)
     try:
         verdicts = fused.verdicts(rows)
         counts = None if monitor is None else monitor.count(rows, verdicts, first_row=first_row)
@@ -238,7 +245,8 @@ def _verdicts_of(
 # --------------------------------------------------------------------------------- small parts
 
 
-def _saved(thing: Any) -> bytes:
+def saved_bytes(thing: Any) -> bytes:
+    """Return what `lpfuse.io.save` writes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sent.lpfuse"
         save(thing, path)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import random
 import sys
 import zipfile
 from datetime import datetime, timedelta
@@ -18,6 +19,7 @@ from lpfuse.frames.cells import SEPARATORS, plain_numbers, without_unit
 from lpfuse_cli.tables import (
     CsvFile,
     Decoder,
+    found_format,
     numbered_errors,
     read_sample,
     read_table,
@@ -46,6 +48,33 @@ def test_every_separator_is_found_and_said(tmp_path, separator, quoted):
     assert frame["b"][0] == (f"x{separator} y" if quoted else "x y")
     called = SEPARATORS[separator]
     assert notes == ([] if separator == "," else [f"File: {called} between columns."])
+
+
+def test_separators_are_those_that_duckdb_finds(tmp_path):
+    """On files with decimal commas, quotes, and texts that hold other separators."""
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    rng = random.Random(0)
+    texts = ["ok", "north, east", "a;b", "x|y", 'say "hi"', "10%", "", "two words", "it's"]
+    for number in range(40):
+        separator = rng.choice(",;\t|")
+        sign = "," if separator != "," and rng.random() < 0.5 else "."
+        columns = range(rng.randint(2, 8))
+        kinds = [rng.choice(["number", "text", "date"]) for _ in columns]
+        path = tmp_path / f"{number}.csv"
+        with path.open("w", newline="") as file:
+            quoting = rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+            writer = csv.writer(file, delimiter=separator, quoting=quoting)
+            writer.writerow([f"column {j}" for j in columns])
+            for _ in range(rng.choice([3, 10, 60])):
+                made = {
+                    "number": f"{rng.gauss(0, 10):.2f}".replace(".", sign),
+                    "text": rng.choice(texts),
+                    "date": f"2026-{rng.randint(1, 12):02d}-01 12:{rng.randint(0, 59):02d}",
+                }
+                writer.writerow([made[kind] for kind in kinds])
+        ((theirs,),) = duckdb.execute("SELECT Delimiter FROM sniff_csv(?)", [str(path)]).fetchall()
+        ours = found_format(path.read_text(), TableFormat()).separator
+        assert ours == separator == theirs.replace("\\t", "\t")
 
 
 def test_commas_in_names_and_numbers_do_not_hide_semicolons(tmp_path):

@@ -60,6 +60,22 @@ def to_onnx(estimator: Any, path: str | PathLike[str] | None = None, *, dtype: A
 
     Notes
     -----
+    Supported are
+
+    - of lpfuse `FusedDetector`, `FusedDetectorCV`, `SVDD`, `OneClassGP`, `KernelPCADetector`,
+      `GMMDetector` (all scores and approximations, all named kernels except chi-squared),
+      `KNNDetector`, `HistogramDetector`, `ColumnForest`, `NormalQuantiles` before a detector,
+      `TwoSidedMinMax`, `TailScaler`, `LpFusion`, `FixedRule`, `ScoreColumn`, and `ScoreFunction`
+      around one of this list;
+    - the detectors `IsolationForest`, `LocalOutlierFactor`, `OneClassSVM`, `SGDOneClassSVM`,
+      `EllipticEnvelope` and `GaussianMixture`;
+    - as experts forests, `ExtraTrees`, single trees, `GradientBoosting`, `HistGradientBoosting`
+      (numeric columns), `LogisticRegression`, `LinearSVC`, `RidgeClassifier`, `SGDClassifier`,
+      `LinearDiscriminantAnalysis`, `SVC`, `KNeighborsClassifier` (uniform weights), `GaussianNB`
+      and `MLPClassifier`;
+    - before them `Pipeline`, `ColumnTransformer`, `SimpleImputer`, `StandardScaler`,
+      `RobustScaler`, `MinMaxScaler`, `MaxAbsScaler`, `QuantileTransformer` and `PCA`.
+
     The handling of failing detectors is not exported: a row with a missing value gets NaN and the
     label −1. It is scored as in Python if every detector is preceded by a ``SimpleImputer``, in a
     pipeline or a ``ColumnTransformer``, unless all its values are missing for one.

@@ -30,7 +30,7 @@ def import_package(name: str, purpose: str, *, extra: str) -> ModuleType:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        if error.name != name:
+        if error.name != name.partition(".")[0]:
             raise
         message = f'{purpose} Install it: pip install "lpfuse[{extra}]"'
         raise ImportError(message) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, Self, TypeVar
 
@@ -25,6 +26,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lpfuse._arrays.operations import Host, fill_masked
+from lpfuse._command_package import import_package
 from lpfuse._files import saved_as
 from lpfuse._format import quote
 from lpfuse._validation.params import check_choice, check_labels
@@ -44,6 +46,8 @@ T = TypeVar("T")
 DIRECTIONS = ("normal", "anomaly")
 # Methods that `ScoreFunction` may call. The list is fixed because files name a method.
 METHODS = ("decision_function", "score_samples", "predict", "score")
+# Detectors of PyOD that score a row by its batch; each row is joined to the training rows.
+JOINED = ("CD", "COF", "COPOD", "ECOD", "ROD", "SOD")
 MIN_PROBABILITY = 1e-3  # probabilities of classifiers are clipped to [this, 1 − this]
 
 
@@ -97,14 +101,23 @@ class PyODDetector(Adapter):
     Parameters
     ----------
     detector : pyod.models.base.BaseDetector
-        Any detector of PyOD. Those that require labels (XGBOD) learn from both classes. Detectors
-        whose scores depend on the batch (ECOD, COPOD, COF, SOD and others) raise an error in a
-        :class:`~lpfuse.FusedDetector`.
+        Any detector of PyOD. Those that require labels (XGBOD) learn from both classes.
 
     Attributes
     ----------
     detector_ : BaseDetector
         The fitted copy.
+    reference_ : dict of ndarray, or None
+        What is kept of the training rows for a detector that compares the rows of a batch.
+
+    Notes
+    -----
+    PyOD's ECOD, COPOD, COF, SOD, CD and ROD score a row by the other rows of its batch. Here each
+    row is scored alone: as the last row of a batch that consists of the training rows (for CD at
+    most 1,000 of them) and this row. ECOD and COPOD give what PyOD gives for a batch of one row.
+    LMDD, LOCI and SOS would have to be computed anew over all training rows for every row; they
+    score the batch, and raise an error in a :class:`~lpfuse.FusedDetector`. So does a detector of
+    the first six that was fitted elsewhere and frozen, since its training rows are not known.
 
     Examples
     --------
@@ -146,11 +159,33 @@ class PyODDetector(Adapter):
             self.detector_ = _fit_clone(self.detector, rows, is_anomaly)
         else:
             self.detector_ = _fit_clone(self.detector, rows)
+        *_, last = self.detector if isinstance(self.detector, Pipeline) else [self.detector]
+        is_joined = type(last).__name__ in JOINED and _is_pyod_detector(last)
+        self.reference_ = None
+        if is_joined:
+            self.reference_ = _joined_rows().learn_reference(*self._final(rows))
         return self
 
     def _scores(self, X: Any) -> Host:
-        scores = self.detector_.decision_function(_convert_rows(self.detector, X))
+        rows, reference = _convert_rows(self.detector, X), getattr(self, "reference_", None)
+        if reference is None:
+            scores = self.detector_.decision_function(rows)
+        else:
+            scores = _joined_rows().score_joined(*self._final(rows), reference)
         return -check_detector_scores(scores, len(X), self.detector)
+
+    def _final(self, rows: Any) -> tuple[Any, Host]:
+        """Return PyOD's detector, and the rows as the pipeline before it, if any, gives them."""
+        if isinstance(self.detector_, Pipeline):
+            return self.detector_[-1], np.asarray(self.detector_[:-1].transform(rows))
+        return self.detector_, np.asarray(rows)
+
+
+def _joined_rows() -> Any:
+    import_package(
+        "lpfuse_clients", f"PyOD's {', '.join(JOINED)} need lpfuse-clients.", extra="pyod"
+    )
+    return import_module("lpfuse_clients.joined_rows")
 
 
 @saved_as("ClassifierExpert")

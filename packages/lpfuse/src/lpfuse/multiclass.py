@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lpfuse._arrays.operations import Host
+from lpfuse._base import logged_once
 from lpfuse._files import ANY, saved_as
 from lpfuse._validation.params import check_choice, check_share, wrong_shape_message
 from lpfuse._validation.tables import DirectionWarning, check_table, record_columns
@@ -113,6 +114,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         self.false_alarm_rate = false_alarm_rate
         self.random_state = random_state
 
+    @logged_once
     def fit(self, X: Any, y: Any) -> Self:
         """Fit a detector for each class.
 

@@ -91,6 +91,15 @@ def test_dask_and_paths_have_groups_too(labelled):
     assert {c.status for c in path.certificates} == {"optimal"}
 
 
+def test_blocks_whose_sample_has_no_normal_row_are_fitted():
+    """A sample by weight: normal rows without weight are not drawn."""
+    rng = np.random.default_rng(0)
+    y, weight = np.array([-1.0, -1.0, 1.0]), np.array([1.0, 0.5, 0.0])
+    blocks = (da.from_array(a, chunks=1) for a in (rng.normal(size=(3, 2)), y, weight))
+    fusion = LpFusion(groups=[0, 1]).fit(*blocks)
+    assert fusion.certificate_.status == "optimal"
+
+
 def test_a_fused_detector_takes_them(tmp_path):
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(size=(60, 2)), rng.normal(3.0, 1.0, (10, 2))])
@@ -105,10 +114,10 @@ def test_a_fused_detector_takes_them(tmp_path):
 @cases(
     "parameters, told",
     [
-        ({"groups": [0, 1]}, "groups has 2 labels, but there are 4 columns"),
-        ({"groups": "kernels"}, "groups must have one label a column"),
-        ({"groups": 3}, "groups must have one label a column"),
-        ({"groups": FAMILIES}, "the columns of S have none"),
+        ({"groups": [0, 1]}, r"one label for each of 4 columns of scores, got \[0, 1\]"),
+        ({"groups": "kernels"}, "one label for each of 4 columns of scores, got 'kernels'"),
+        ({"groups": 3}, "one label for each of 4 columns of scores, got 3"),
+        ({"groups": FAMILIES}, "the columns of S are without names"),
         ({"groups": [0, 0, 1, 1], "q": 0.5}, r"q must be in \[1, inf\], got 0.5"),
         ({"groups": [0, 0, 1, 1], "l1_ratio": 0.5}, "groups and l1_ratio are two norms"),
         ({"groups": [0, 0, 1, 1], "prior": [1, 0, 0, 0], "nonnegative": True}, "use nonneg"),
@@ -121,11 +130,18 @@ def test_what_is_refused(labelled, parameters, told):
         LpFusion(**parameters).fit(*labelled)
 
 
-def test_a_column_without_a_label_and_a_path_of_elastic_balls_are_refused(labelled):
+def test_a_column_without_a_label_is_a_family_of_its_own(labelled):
     S, y = labelled
-    few = {name: FAMILIES[name] for name in NAMES[:3]}
-    with pytest.raises(ValueError, match=r"no label for the column 'gp'"):
-        LpFusion(groups=few).fit(pd.DataFrame(S, columns=NAMES), y)
+    frame = pd.DataFrame(S, columns=NAMES)
+    fusion = LpFusion(p=1, groups={"forest": "trees", "trees": "trees", "absent": 1}).fit(frame, y)
+    assert fusion.groups_.tolist() == [0, 0, 1, 2]
+    assert verify(fusion, frame, y).holds
+    with pytest.raises(ValueError, match=r"groups names \['a'\], the columns of S are \['forest"):
+        LpFusion(groups={"a": 1}).fit(frame, y)
+
+
+def test_a_path_of_elastic_balls_is_refused(labelled):
+    S, y = labelled
     with pytest.raises(ValueError, match="l1_ratio replaces the norm of p"):
         lp_path(S, y, l1_ratio=0.5)
 

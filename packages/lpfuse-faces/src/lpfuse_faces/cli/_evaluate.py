@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from lpfuse_faces.clips import Clip
     from lpfuse_faces.evaluation import Row
 
-METRICS = {"auc": "AUC of videos in %", "g_mean": "G-mean in %"}
+METRICS = {
+    "auc": "AUC of videos in %",
+    "accuracy": "accuracy of videos in %",
+    "g_mean": "G-mean in %",
+    "frame_auc": "AUC of frames in %",
+    "frame_accuracy": "accuracy of frames in %",
+}
 MISSING = "–"
 
 

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse.detectors import (
@@ -106,8 +108,50 @@ def fitted_grid(learners: Sequence[str], X: Host, seed: int) -> Iterator[list[Fi
         mixture = GMMDetector(
             COMPONENTS, score_type="mahalanobis", covariance_type="full", random_state=seed
         )
-        fit_together([mixture], X, thresholds=False)
-        yield [FittedLearner("gmm", mixture, [{}])]
+        wide = X.shape[1] > len(X)
+        fitted = (
+            WideMixture(mixture).fit(X) if wide else fit_together([mixture], X, thresholds=False)[0]
+        )
+        yield [FittedLearner("gmm", fitted, [{}])]
+
+
+class WideMixture:
+    r"""A mixture with full covariances of fewer rows than columns, in the space of the rows.
+
+    The n rows span n − 1 dimensions around their mean. Outside of these each covariance is the
+    regularisation λ times the identity, so that a rotation onto them changes nothing:
+
+    .. math:: d_k(x)^2 = d_k(B^\top z)^2 + (\|z\|^2 - \|B^\top z\|^2) / \lambda,
+              \qquad z = x - \bar x,
+
+    with the orthonormal basis B. With 200 frames of 4,096 columns a covariance has 199 columns.
+
+    Parameters
+    ----------
+    mixture : GMMDetector
+        With ``score_type="mahalanobis"`` and full covariances.
+    """
+
+    def __init__(self, mixture: GMMDetector) -> None:
+        self.mixture = mixture
+
+    def fit(self, X: Host) -> Self:
+        """Find the space of the rows, and fit the mixture in it."""
+        self.mean_ = X.mean(axis=0)
+        _, sizes, directions = np.linalg.svd(X - self.mean_, full_matrices=False)
+        resolution = max(X.shape) * np.finfo(X.dtype).eps * sizes[0]
+        self.basis_ = directions[: max(1, int((sizes > resolution).sum()))].T
+        fit_together([self.mixture], (X - self.mean_) @ self.basis_, thresholds=False)
+        return self
+
+    def score_samples(self, X: Host) -> Host:
+        """Return minus the least Mahalanobis distance to a component."""
+        centred = X - self.mean_
+        inside = centred @ self.basis_
+        outside = np.square(centred).sum(axis=1) - np.square(inside).sum(axis=1)
+        found = self.mixture.score_samples(inside)
+        total: Host = found**2 + np.maximum(outside, 0.0) / self.mixture.reg_covar
+        return -np.sqrt(total)
 
 
 def n_fits(learners: Sequence[str]) -> int:

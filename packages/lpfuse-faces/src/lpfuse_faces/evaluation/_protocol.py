@@ -91,7 +91,8 @@ def leave_one_manipulation_out(
     -------
     list of dict
         A row for each `quality`, left-out `kind`, `setting`, `method` and `metric` ("auc",
-        "accuracy", "balanced_accuracy", "g_mean"): its `value` in %, `is_learner` for single
+        "accuracy", "balanced_accuracy", "g_mean" of videos; "frame_auc", "frame_accuracy" of
+        their frames, by the threshold for videos): its `value` in %, `is_learner` for single
         learners, `n_genuine` and `n_forged` videos of the test, `warnings`; for the AUC also the
         `choices` that were made on validation.
 
@@ -266,6 +267,11 @@ def _metrics(fitted: FittedMethod, test: ScoredVideos) -> Iterator[tuple[str, fl
     rates = [float(right[labels == label].mean()) for label in (1, -1)]
     yield "balanced_accuracy", 50 * sum(rates)
     yield "g_mean", 100 * g_mean(labels, decisions)
+    frames = test.as_frames()
+    of_frames = fitted.score(frames)
+    yield "frame_auc", 100 * float(roc_auc_score(frames.labels, of_frames))
+    right = (of_frames >= fitted.offset) == (frames.labels > 0)
+    yield "frame_accuracy", 100 * float(right.mean())
 
 
 class _Steps:

@@ -48,6 +48,10 @@ class ScoredVideos(NamedTuple):
             return pooled(scores, self.video, len(self.labels), pooling)
         return np.column_stack([self.pooled(column, pooling) for column in scores.T])
 
+    def as_frames(self) -> ScoredVideos:
+        """Return the frames, each as a video of its own."""
+        return ScoredVideos(self.scores, np.arange(len(self.video)), self.labels[self.video])
+
 
 @dataclass(frozen=True, eq=False)
 class ScoredClips:

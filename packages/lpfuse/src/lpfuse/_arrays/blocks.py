@@ -7,6 +7,7 @@ blocks is pure, so that a scheduler may repeat it when a worker is lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
@@ -51,7 +52,14 @@ class Blocks:
 
     @classmethod
     def of(cls, table: Any, *vectors: Any, names: Sequence[str] = ("S", "y")) -> Blocks:
-        """Return the blocks of a Dask collection and of Dask vectors (or None) aligned with it."""
+        """Return the blocks of a collection and of vectors (or None) aligned with it.
+
+        Collections of Dask, or of a class with a method ``lpfuse_blocks(*vectors)``, which returns
+        a `Blocks` of its own: with `reduce` and `lazy`.
+        """
+        if hasattr(table, "lpfuse_blocks"):
+            own: Blocks = table.lpfuse_blocks(*vectors)
+            return own
         columns = [_delayed_parts(table)]
         for name, vector in zip(names[1:], vectors, strict=False):
             columns.append(_aligned_parts(table, vector, columns[0], (names[0], name)))
@@ -65,6 +73,12 @@ class Blocks:
         self.parts.append(parts)
         if self.sizes is not None:
             self.sizes.append(len(parts[0]))
+
+    def beside(self, more: Sequence[tuple[Any, ...]]) -> Blocks:
+        """Return the same blocks with further parts: for each block, a tuple of them."""
+        found = copy(self)
+        found.parts = [(*parts, *extra) for parts, extra in zip(self.parts, more, strict=True)]
+        return found
 
     def reduce(self, work: Callable[..., T], merge: Callable[[list[T]], T], *shared: Any) -> T:
         """Return ``merge`` of ``work(k, parts, *shared)`` over all blocks k, in one pass.
@@ -90,6 +104,37 @@ class Blocks:
             if len(level) == 1:
                 result: T = dask.compute(level[0])[0]
                 return result
+
+    def lazy(
+        self,
+        work: Callable[..., Array],
+        shared: Sequence[Any],
+        width: int | None,
+        dtype: Any,
+        along: Sequence[Any] | None = None,
+    ) -> Any:
+        """Return ``work(k, parts, along[k], *shared)`` over all blocks k as a lazy array.
+
+        It has one entry a row, or `width` columns.
+        """
+        import dask
+        import dask.array
+
+        call, sent = dask.delayed(_rows_of, pure=False), _delayed_shared(shared)
+        more: tuple[int, ...] = () if width is None else (width,)
+        each = [[]] * len(self) if along is None else [[item] for item in along]
+        pieces = [
+            dask.array.from_delayed(
+                call(work, k, parts, np.dtype(dtype), *each[k], *sent),
+                shape=(float("nan"), *more),
+                dtype=dtype,
+            )
+            for k, parts in enumerate(self.parts)
+        ]
+        joined = dask.array.concatenate(pieces, axis=0, allow_unknown_chunksizes=True)
+        if self.sizes is not None:  # set afterwards: `concatenate` drops pieces of known size 0
+            joined._chunks = (tuple(self.sizes), *joined.chunks[1:])
+        return joined
 
 
 class Summary(NamedTuple):
@@ -150,7 +195,7 @@ def map_rows(
     width: int | None = None,
     dtype: Any = None,
 ) -> Any:
-    """Return a lazy Dask array of ``work(block, *shared)`` for the rows of X.
+    """Return a lazy array of ``work(block, *shared)`` for the rows of X.
 
     Parameters
     ----------
@@ -165,44 +210,17 @@ def map_rows(
     dtype : dtype, optional
         Of the result; by default float32 where X is, else float64.
     """
-    return _lazy(Blocks.of(X), partial(_on_table, work), shared, width, dtype or dtype_of(X))
+    return Blocks.of(X).lazy(partial(_on_table, work), shared, width, dtype or dtype_of(X))
 
 
 def map_blocks(
     work: Callable[..., Array], blocks: Blocks, along: Sequence[Any] | None = None
 ) -> Any:
-    """Return a lazy Dask vector of ``work(k, parts)``, one number per row, over all blocks k.
+    """Return a lazy vector of ``work(k, parts)``, one number per row, over all blocks k.
 
     `along` has a further argument for each block.
     """
-    return _lazy(blocks, work, (), None, np.dtype("float64"), along)
-
-
-def _lazy(
-    blocks: Blocks,
-    work: Callable[..., Array],
-    shared: Sequence[Any],
-    width: int | None,
-    dtype: Any,
-    along: Sequence[Any] | None = None,
-) -> Any:
-    import dask
-    import dask.array
-
-    call, sent = dask.delayed(_rows_of, pure=False), _delayed_shared(shared)
-    more: tuple[int, ...] = () if width is None else (width,)
-    pieces = [
-        dask.array.from_delayed(
-            call(work, k, parts, np.dtype(dtype), *([] if along is None else [along[k]]), *sent),
-            shape=(float("nan"), *more),
-            dtype=dtype,
-        )
-        for k, parts in enumerate(blocks.parts)
-    ]
-    joined = dask.array.concatenate(pieces, axis=0, allow_unknown_chunksizes=True)
-    if blocks.sizes is not None:  # set afterwards: `concatenate` drops pieces of known size 0
-        joined._chunks = (tuple(blocks.sizes), *joined.chunks[1:])
-    return joined
+    return blocks.lazy(work, (), None, np.dtype("float64"), along)
 
 
 def _call(work: Callable[..., T], k: int, parts: tuple[Any, ...], *shared: Any) -> T:

@@ -150,8 +150,10 @@ def is_numpy(x: Array) -> bool:
 
 
 def is_blocked(x: Any) -> bool:
-    """Return whether x is an array, data frame or series of Dask, without importing Dask."""
-    return type(x).__module__.startswith(("dask.array", "dask.dataframe"))
+    """Return whether x is a collection in blocks, of Dask or with `lpfuse_blocks`; imports none."""
+    kind = type(x)
+    named = kind.__module__.startswith(("dask.array", "dask.dataframe"))
+    return named or hasattr(kind, "lpfuse_blocks")
 
 
 def on_accelerator(x: Array) -> bool:

@@ -216,9 +216,11 @@ def warn_unequal_scales(S: Host, names: Sequence[str] | None) -> None:
     Scaled columns can differ so by one of three ranges, because of ties or heavy tails: by all,
     by the 95 % or by the 50 % in the middle. Columns that were never scaled differ by each.
     """
+    if len(S) < FEW_ROWS:
+        return
     ends = np.quantile(S, [0.0, 0.025, 0.25, 0.75, 0.975, 1.0], axis=0)
     moving = np.flatnonzero(~is_constant(ends[2], ends[3]))
-    if len(moving) < 2 or len(S) < FEW_ROWS:
+    if len(moving) < 2:
         return
     spreads = (ends[::-1] - ends)[:3]
     wide, narrow = (int(moving[f(spreads[2, moving])]) for f in (np.argmax, np.argmin))

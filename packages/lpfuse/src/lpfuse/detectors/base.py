@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import meta_of
 from lpfuse._arrays.operations import Array, Host
-from lpfuse._base import Detector, conformal_quantile, lower_by_rounding
+from lpfuse._base import Detector, conformal_quantile, logged_once, lower_by_rounding
 from lpfuse._validation.params import check_choice, check_count
 from lpfuse._validation.tables import check_features, record_columns
 from lpfuse.detectors.kernels import (
@@ -60,6 +60,7 @@ class HeldOutDetector(Detector):
     n_samples_: int
     held_out_scores_: Host | None
 
+    @logged_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from normal rows.
 
@@ -341,6 +342,7 @@ class KernelDetector(KernelScorer, RefittedDetector):
 
     features_: FeatureMap | None
 
+    @logged_once
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from normal rows.
 

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import meta_of
 from lpfuse._arrays.operations import Array, Host
+from lpfuse._base import logged_once
 from lpfuse._files import saved_as
 from lpfuse._validation.params import check_choice, check_count, check_number
 from lpfuse._validation.tables import record_columns
@@ -345,6 +346,7 @@ class GMMDetector(RefittedDetector):
         self.random_state = random_state
         self.offset_from = offset_from
 
+    @logged_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the mixture from normal rows.
 

@@ -24,7 +24,7 @@ from sklearn.svm import OneClassSVM
 from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import meta_of
 from lpfuse._arrays.operations import Array, Host
-from lpfuse._base import lower_by_rounding
+from lpfuse._base import logged_once, lower_by_rounding
 from lpfuse._files import saved_as
 from lpfuse._validation.params import check_number
 from lpfuse._validation.tables import record_columns
@@ -546,6 +546,7 @@ class SVDD(KernelDetector):
         self.random_state = random_state
         self.offset_from = offset_from
 
+    @logged_once
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the ball from normal rows and, where there are some, known anomalies.
 

@@ -20,9 +20,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host, is_blocked
-from lpfuse._base import auc_of_decisions, lazily, signs
+from lpfuse._base import auc_of_decisions, lazily, logged_once, signs
 from lpfuse._command_package import write_card
 from lpfuse._files import ANY, saved_as
+from lpfuse._logging import timed
 from lpfuse._validation import params
 from lpfuse._validation.tables import check_table, is_frame, record_columns
 from lpfuse.answers import AnswerAudit, Estimate
@@ -218,6 +219,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------------------------- fitting
 
+    @logged_once
     def fit(
         self,
         X: Any,
@@ -320,13 +322,16 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         )  # fmt: skip
 
         scheduler = FitScheduler.for_user(self.n_jobs, progress)
-        scored, without = score_out_of_fold(members, training, parts, strategy, scheduler)
-        fit = learning.fuse_pool(scored, training, strategy, random)
-        calibration, others = learning.score_calibration_rows(
-            fit, training, parts, without, strategy, apart, self.n_jobs
-        )
-        stored = store_rows(training.X, training.calibration_X)
-        result = calibrate(fit, others, calibration, rule, stored)
+        with timed("fitted and scored %d detectors on %d rows", len(members), len(rows.labels)):
+            scored, without = score_out_of_fold(members, training, parts, strategy, scheduler)
+        with timed("learnt the weights"):
+            fit = learning.fuse_pool(scored, training, strategy, random)
+        with timed("calibrated"):
+            calibration, others = learning.score_calibration_rows(
+                fit, training, parts, without, strategy, apart, self.n_jobs
+            )
+            stored = store_rows(training.X, training.calibration_X)
+            result = calibrate(fit, others, calibration, rule, stored)
         if strategy.detectors is None:
             result = learning.score_suspects(result, training, members, self.n_jobs)
 
@@ -1012,6 +1017,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         table = self._table(X)
         return active.describe_rows(self.result_, table, *self._score_table(table))
 
+    @logged_once
     def teach(self, X: Any, y: Any, *, chances: Any = None) -> Self:
         """Learn from answers: weights, threshold and experts, without fitting one-class detectors.
 

@@ -436,9 +436,9 @@ REMEDY = "Leave it out, or use a detector that scores each row by itself, as all
 def check_scores_by_row(member: Member, X: Table) -> None:
     """Refuse a fitted member that gives rows other scores when they come in another batch.
 
-    Some detectors rank a row among those that are scored with it (PyOD's ECOD and COPOD add the
-    batch to the training rows, COF and SOD look at nothing else). A threshold set on one batch says
-    nothing about the next: false alarms went from 5.2 to 0.6 % with the size of the batch.
+    Some detectors rank a row among those that are scored with it, such as PyOD's LOCI. A threshold
+    set on one batch says nothing about the next: false alarms went from 5.2 to 0.6 % with the size
+    of the batch.
     Some training rows are scored together, then half of them without the rest; two calls in all.
     The detectors of lpfuse are never asked.
 

@@ -109,36 +109,21 @@ def check_groups(groups: Any, R: int, names: Sequence[str] | None) -> Host:
     array([0, 1, 0])
     """
     if isinstance(groups, Mapping):
-        groups = _groups_by_name(groups, names)
-    if isinstance(groups, str) or not np.iterable(groups):
-        raise ValueError(
-            "groups must have one label a column, or be a mapping from names of columns to labels, "
-            f"got {quote(groups)}."
-        )
-    labels = list(groups)
+        if not any(name in groups for name in names or ()):
+            raise ValueError(
+                f"groups names {quote(list(groups))}, the columns of S are "
+                f"{'without names' if names is None else quote(list(names))}. Pass S as a data "
+                "frame with one column a detector, or groups as one label a column."
+            )
+        groups = [groups.get(name, name) for name in names or ()]
+    labels = [groups] if isinstance(groups, str) or not np.iterable(groups) else list(groups)
     if len(labels) != R:
         raise ValueError(
-            f"groups has {len(labels)} labels, but there are {R} columns of scores. Give one label "
-            "a column, or a mapping from names of columns to labels."
+            f"groups must have one label for each of {R} columns of scores, got "
+            f"{quote(groups)}. Or pass a mapping from names of columns to labels."
         )
     numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
     return np.array([numbers[label] for label in labels])
-
-
-def _groups_by_name(groups: Mapping[str, Any], names: Sequence[str] | None) -> list[Any]:
-    missing = [name for name in names or () if name not in groups]
-    if names is None or missing:
-        what = f"no label for the column {quote(missing[0])}" if missing else "names of columns"
-        raise ValueError(
-            f"groups is a mapping with {what}"
-            + (
-                ". Give every column a label."
-                if missing
-                else ", but the columns of S have none. "
-                "Pass S as a data frame, or groups as one label a column."
-            )
-        )
-    return [groups[name] for name in names]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -278,9 +263,10 @@ class LpFusion(WeightedSum):
     radius : float, default=1.0
         r, the distance of the weights from the prior at most. 0 keeps the prior and learns only b.
     groups : array-like of shape (R,) or mapping, default=None
-        The family of each detector: one label a column, or labels by name of the column. The norm
-        is then that of p over families, of their norms of q: p=1, q=2 leaves out whole families;
-        p=2, q=1 chooses within each of them. Not with `nonnegative` and a prior together.
+        The family of each detector: one label a column, or labels by name of the column; columns
+        that a mapping does not name are families of their own. The norm is then that of p over
+        families, of their norms of q: p=1, q=2 leaves out whole families; p=2, q=1 chooses within
+        each of them. Not with `nonnegative` and a prior together.
     q : float in [1, inf], default=2.0
         Exponent of the norm within a family. Only with `groups`.
     l1_ratio : float in (0, 1], default=None

@@ -326,7 +326,8 @@ COMPILED_TYPES = frozenset((
 UNREGISTERED_TYPES = frozenset((
     "lpfuse.detectors.columns.FlatTrees", "lpfuse.detectors.neighbours.Stack",
     "lpfuse.detectors.neighbours.SubsetSearch",
-    "lpfuse.pyod.PyODFused", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "lpfuse_clients.pyod.PyODFused",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
 ))  # fmt: skip
 
 

@@ -287,21 +287,10 @@ class GroupBall(LpBall):
         """The group of each weight."""
         return np.array(self.groups, dtype=np.intp)
 
-    @cached_property
-    def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Row and column of each weight where groups are rows, filled up with zeros."""
-        order = np.argsort(self.of, kind="stable")
-        counts = np.bincount(self.of)
-        first = np.repeat(np.cumsum(counts) - counts, counts)
-        column = np.empty_like(order)
-        column[order] = np.arange(order.size) - first
-        return self.of, column
-
     def _table(self, v: Vector) -> Vector:
-        group, column = self._places
-        table = np.zeros((int(group.max()) + 1, int(column.max()) + 1))
-        table[group, column] = v
-        return table
+        """Return a row for each group, with zeros for the weights of others."""
+        rows = np.arange(max(self.groups) + 1)[:, None]
+        return np.where(self.of == rows, v, 0.0)
 
     def group_norms(self, v: Vector) -> Vector:
         """``‖v_g‖_q`` of every group."""
@@ -317,7 +306,8 @@ class GroupBall(LpBall):
     def _corner(self, v: Vector) -> Vector:
         table = self._table(v)
         shares = _corners(_norms(table, _conjugate(self.inner))[None], self.p)[0]
-        return (shares[:, None] * _corners(table, self.inner))[self._places]
+        corner: Vector = shares @ _corners(table, self.inner)
+        return corner
 
     def _stretch(self, size: int, norm: float) -> float:
         return self._dual(np.ones(size))

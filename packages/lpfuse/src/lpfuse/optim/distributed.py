@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from logging import DEBUG
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, map_blocks
 from lpfuse._arrays.operations import Array, Host
+from lpfuse._logging import timed
 from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms, stratified_positions
 from lpfuse.optim.results import Watch
 
@@ -157,11 +159,10 @@ class BlockedProblem(Problem):
     ) -> T:
         """Return ``merge`` of ``work(block, …)`` over all blocks: one reduction."""
         self.passes += 1.0
-        parts = [
-            (*parts, *more) for parts, more in zip(self.blocks.parts, self._cut(along), strict=True)
-        ]
         task = partial(_on_block, work, merge, stored, self.factors, self.starts.tolist())
-        marks, found = Blocks(parts, self.blocks.sizes).reduce(task, partial(_merge_read, merge))
+        blocks = self.blocks.beside(self._cut(along))
+        with timed("pass %d over %d blocks", self.passes, len(blocks), level=DEBUG):
+            marks, found = blocks.reduce(task, partial(_merge_read, merge))
         assert found is not None  # some block has rows
         self._check_unchanged(marks)
         return found

@@ -346,7 +346,7 @@ class BallPairs:
         self.d = d = z / x
         up, down = d[0], d[1]
         t = x[-1]
-        tau = self._reach_of(t) if self.lifted else self.radius
+        tau = self._reach_of(t)
         self.error = x[: self.n_slacks] - self.signs * self.v - self.reach * tau
         if self.bounded:
             self.error -= self.base
@@ -426,7 +426,7 @@ class BallPairs:
             self.x[: self.n_slacks] = np.where(np.abs(exact - slacks) < 0.5 * slacks, exact, slacks)
 
 
-class GroupPairs:
+class GroupPairs(BallPairs):
     """Pairs of a `GroupBall`: (u⁺, λ⁺), (u⁻, λ⁻), (m, ζ) of every weight, (t, θ) of every group.
 
     ‖v‖ ≤ r if and only if there are shares t ≥ 0 of the groups with Σ t = 1, and m ≥ 0 of their
@@ -441,7 +441,7 @@ class GroupPairs:
     """
 
     def __init__(self, ball: GroupBall, w: Vector, place: Spread | PairsState) -> None:
-        self.of, self.radius = ball.of, ball.room
+        self.lifted, self.of, self.radius = True, ball.of, ball.room
         self.R, self.G = self.of.size, int(self.of.max()) + 1
         self.outer, self.b = 1.0 / ball.p, 1.0 / ball.inner
         self.a = (1.0 - self.b) * self.outer
@@ -452,7 +452,7 @@ class GroupPairs:
         else:
             self._start(ball, w, *place)
 
-    def _start(self, ball: GroupBall, w: Vector, product: float, evenness: float) -> None:
+    def _start(self, ball: Any, w: Vector, product: float, evenness: float) -> None:
         self.v = v = ball.from_centre(w)
         size = np.abs(v) / self.radius
         norms = ball.group_norms(size)
@@ -463,7 +463,7 @@ class GroupPairs:
         even = (1.0 / self._sum(np.ones_like(v)))[self.of]
         share = np.where(whole > 0.0, inner / np.where(whole > 0.0, whole, 1.0), even)
         m = (evenness * even + (1.0 - evenness) * share) * (t**self.outer)[self.of]
-        tau = self._reach_of(m, t[self.of])
+        tau = self._tau(m, t[self.of])
         slacks = np.maximum([tau - v, self.sigma * tau + v], 0.05 * tau)
         self.x = np.concatenate([*slacks, m, t])
         self.z = product / self.x
@@ -479,25 +479,15 @@ class GroupPairs:
 
     def _sum(self, x: Vector) -> Vector:
         """Return the sums over groups."""
-        return np.bincount(self.of, weights=x, minlength=self.G)
+        return np.asarray(np.bincount(self.of, weights=x, minlength=self.G), dtype=np.float64)
 
-    def _reach_of(self, m: Vector, t: Vector) -> Vector:
+    def _tau(self, m: Vector, t: Vector) -> Vector:
         tau: Vector = self.radius * t**self.a * m**self.b
         return tau
-
-    @property
-    def state(self) -> PairsState:
-        """Where the pairs are."""
-        return PairsState(self.x, self.z, self.v, self.eta)
 
     def pressure(self, z: Vector) -> Vector:
         """Return the contribution of multipliers of the ball to the slope in w."""
         return z[: self.R] - z[self.R : 2 * self.R]
-
-    @property
-    def force(self) -> Vector:
-        """Contribution of the ball's multipliers to the slope in w."""
-        return self.pressure(self.z)
 
     def bordered(self, curvature: Host) -> Host:
         """Prepare a step; return the Newton matrix in (w, t), of the rows' curvature.
@@ -516,7 +506,7 @@ class GroupPairs:
         m, t = x[2 * self.R : 3 * self.R], x[3 * self.R :]
         above, below, zeta, theta = self._parts(z)
         T, eta, press = t[of], self.eta[:-1], above + sigma * below
-        tau = self._reach_of(m, T)
+        tau = self._tau(m, T)
         self.error = np.concatenate(
             [x[: self.R] + self.v - tau, x[self.R : 2 * self.R] - self.v - sigma * tau]
         )
@@ -553,8 +543,6 @@ class GroupPairs:
         matrix += (squares / self.E) @ squares.T
         matrix[n + np.arange(self.G), n + np.arange(self.G)] += tt
         return matrix
-
-    lifted = True
 
     def border_column(self, size: int) -> Host:
         """Return the column of dκ, with the sign of `BallPairs`."""
@@ -596,14 +584,14 @@ class GroupPairs:
         self.v = self.v + primal * step.dw
         self.eta = self.eta + dual * step.d_eta
         _, _, m, t = self._parts(self.x)
-        tau, slacks = self._reach_of(m, t[self.of]), self.x[: 2 * self.R]
+        tau, slacks = self._tau(m, t[self.of]), self.x[: 2 * self.R]
         exact = np.concatenate([tau - self.v, self.sigma * tau + self.v])
         slacks[:] = np.where(np.abs(exact - slacks) < 0.5 * slacks, exact, slacks)
 
 
-def pairs_of(ball: LpBall, w: Vector, place: Spread | PairsState) -> BallPairs | GroupPairs:
+def pairs_of(ball: LpBall, w: Vector, place: Spread | PairsState) -> BallPairs:
     """Return the pairs of a ball."""
-    return (GroupPairs if isinstance(ball, GroupBall) else BallPairs)(ball, w, place)
+    return GroupPairs(ball, w, place) if isinstance(ball, GroupBall) else BallPairs(ball, w, place)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -810,7 +798,7 @@ class NewtonFactor:
     dw = z0 + z1 dη.
     """
 
-    def __init__(self, curvature: Host, pairs: BallPairs | GroupPairs) -> None:
+    def __init__(self, curvature: Host, pairs: BallPairs) -> None:
         self.pairs, self.size = pairs, len(curvature)
         matrix = pairs.bordered(curvature)
         self.factor = self._cholesky(matrix, matrix.reshape(-1)[:: len(matrix) + 1])

@@ -388,7 +388,9 @@ def _groups(groups: Any, names: Sequence[str] | None, R: int, read: Reader) -> A
     """Return the positions of the columns of each group; None without groups."""
     if groups is None:
         return None
-    labels = [groups.get(name) for name in names or ()] if isinstance(groups, Mapping) else groups
+    labels = (
+        [groups.get(name, name) for name in names or ()] if isinstance(groups, Mapping) else groups
+    )
     labels = list(labels)
     if len(labels) != R:
         read.faults.append(f"groups must have {R} labels, got {len(labels)}.")
