@@ -83,10 +83,10 @@ def demo(
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Fuse detectors that see a part of the columns each, and compare with what one could do else.
+    """Fuse detectors that see part of the columns each, and compare with alternatives.
 
-    On iris, wine, breast cancer and digits, each class being the normal one in turn: all sets of
-    classes that come with scikit-learn, those where fusing gains little included. Takes seconds.
+    Uses iris, wine, breast cancer and digits of scikit-learn, with each class as the normal one in
+    turn, including those where fusing gains little. Takes seconds.
     """
     from lpfuse._files import check_writable, write_errors
 

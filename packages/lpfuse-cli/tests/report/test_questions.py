@@ -165,9 +165,9 @@ def test_the_reasons_tell_of_verdict_and_chance(found):
         assert ("an anomaly" in verdict) == (not question["normal"])
         average = 10 / 120
         if question["chance"] >= 2 * average:
-            assert why.startswith("Its answer tells much")
+            assert why.startswith("Its answer is informative")
         elif question["chance"] <= average:
-            assert why.startswith("It is one of the rows that are seldom asked about")
+            assert why.startswith("It is one of the rows that are rarely asked about")
 
 
 def test_the_key_is_that_of_the_questions(model, found):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import log, pi
 from typing import Any
@@ -247,34 +248,26 @@ class OneClassGP(KernelDetector):
         self.__dict__.pop("_known", None)
         whole = getattr(self, "expansion_", None)
         if whole is None or self.features_ is not None or self.score_type == "mean":
-            return vars(self), 0
+            return dict(vars(self)), 0
         kernel, anchors, n = whole.basis.kernel, whole.basis.anchors, whole.basis.width
         rows = TrainingRows(anchors, None, share=True)
         if not recomputed(
             kernel, anchors, lambda: self._coefficients(kernel, rows)[0], whole.coefficients
         ):
-            return vars(self), 0
+            return dict(vars(self)), 0
         bare = replace(whole, coefficients=np.empty((n, 0)))
         return vars(self) | {"expansion_": bare}, 8 * n**2
 
-    @property
-    def restored_size(self) -> int:
-        """Bytes that `restored` computes."""
-        return 8 * self.expansion_.basis.width**2 if self._lacks_coefficients() else 0
-
-    def restored(self) -> OneClassGP:
+    def restored(self, charge: Callable[[int], None]) -> OneClassGP:
         """Compute the coefficients, if a file does not hold them."""
-        if self._lacks_coefficients():
-            whole = self.expansion_
+        whole = getattr(self, "expansion_", None)
+        if whole is not None and whole.coefficients.shape[1] == 0:
+            charge(8 * whole.basis.width**2)
             rows = TrainingRows(whole.basis.anchors, None, share=True)
             with ops.blas_threads_for(len(rows)):
                 coefficients = self._coefficients(whole.basis.kernel, rows)[0]
             self.expansion_ = replace(whole, coefficients=coefficients)
         return self
-
-    def _lacks_coefficients(self) -> bool:
-        whole = getattr(self, "expansion_", None)
-        return whole is not None and whole.coefficients.shape[1] == 0
 
     def _inverse_diagonal(self) -> Array:  # of (K + N)⁻¹, from the factor that a fit keeps
         inverse = self.expansion_.coefficients[:, 1:]

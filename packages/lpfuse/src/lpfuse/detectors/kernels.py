@@ -470,17 +470,14 @@ class FeatureMap:
             return vars(self), 0
         return vars(self) | {"whitening": np.empty((len(landmarks), 0))}, 8 * len(landmarks) ** 2
 
-    @property
-    def restored_size(self) -> int:
-        """Bytes that `restored` computes."""
-        return 0 if self.width else 8 * self.basis.width**2
-
-    def restored(self) -> FeatureMap:
+    def restored(self, charge: Callable[[int], None]) -> FeatureMap:
         """Compute the whitening, if a file does not hold it."""
+        kernel, landmarks = self.basis.kernel, self.basis.anchors
         if self.width:
             return self
-        with ops.blas_threads_for(self.basis.width):
-            return replace(self, whitening=_whitening(self.basis.kernel, self.basis.anchors))
+        charge(8 * len(landmarks) ** 2)
+        with ops.blas_threads_for(len(landmarks)):
+            return replace(self, whitening=_whitening(kernel, landmarks))
 
     @property
     def width(self) -> int:
