@@ -18,12 +18,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
-from lpfuse._validation.tables import (
-    DirectionWarning,
-    is_constant,
-    unheard_warnings,
-    warn_reversed_columns,
-)
+from lpfuse._validation.tables import DirectionWarning, is_constant, warn_reversed_columns
 from lpfuse.adapters import has_known_direction
 from lpfuse.ensemble.calibration import (
     CalibratedFit,
@@ -201,7 +196,8 @@ def score_calibration_rows(
         return CalibrationRows(), []
     found, others = [], []
     for part, members in zip(parts, without, strict=True):
-        with unheard_warnings():  # the fit to all rows has warned of them
+        with warnings.catch_warnings():  # the fit to all rows has warned of them
+            warnings.simplefilter("ignore")
             other, scores = _fit_without(part, members, fit, training, strategy, random)
         found.append(scores)
         others.append(other)
@@ -259,7 +255,8 @@ def fuse_again(result: CalibratedFit, strategy: Strategy, rule: ThresholdRule) -
     one_scale = len(result.calibration.copied) > 0
     fit = fuse_scores(result.out_of_fold, result.pool, strategy, one_scale=one_scale)
     fit = replace(fit, held_out=fit.held_out[: result.n_learnt])  # without artificial anomalies
-    with unheard_warnings():  # the fit to all rows has warned of them
+    with warnings.catch_warnings():  # the fit to all rows has warned of them
+        warnings.simplefilter("ignore")
         others = [
             fuse_scores(part.out_of_fold, result.pool, strategy, whole=fit)
             for part in result.calibration.parts
