@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -114,6 +115,14 @@ def test_every_public_name_is_in_the_reference(laid_out, reference):
     for module, names in reference["public_names"]().items():
         page = (laid_out / "reference" / f"{module}.rst").read_text()
         assert all(re.search(rf"(^|[ :]){name}$", page, re.M) for name in names)
+
+
+def test_stubs_are_made_for_modules_that_are_new(laid_out, reference):
+    config = SimpleNamespace()
+    settings = runpy.run_path(str(SITE / "conf.py"))
+    settings["list_modules"](SimpleNamespace(srcdir=laid_out), config)
+    modules = {f"reference/{module}.rst" for module in reference["public_names"]()}
+    assert {*config.autosummary_generate} == modules | {"reference/index.rst"}
 
 
 def test_the_reference_lists_names_by_task(laid_out, reference):

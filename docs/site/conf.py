@@ -36,7 +36,6 @@ suppress_warnings = ["config.cache"]
 
 # Docstrings: what single quotes hold is a name, linked where it has a page.
 default_role = "py:obj"
-autosummary_generate = True
 autosummary_imported_members = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
@@ -81,6 +80,12 @@ def skip_foreign(app, what, name, obj, skip, options):
     return skip or (what == "class" and callable(obj) and not home.startswith("lpfuse"))
 
 
+def list_modules(app, config):
+    """Name the pages whose names have a page each; Sphinx would know those of the last build."""
+    pages = sorted((Path(app.srcdir) / "reference").glob("*.rst"))
+    config.autosummary_generate = [f"reference/{page.name}" for page in pages]
+
+
 def add_extra_files(app):
     """Put llms.txt, which `sources.py` wrote, at the root of the site."""
     app.config.html_extra_path.append(str(Path(app.srcdir) / "extra"))
@@ -113,6 +118,7 @@ def unlink_parameters(app, doctree):
 
 def setup(app):
     """Connect what is above."""
+    app.connect("config-inited", list_modules)
     app.connect("doctree-read", unlink_parameters)
     app.connect("autodoc-skip-member", skip_foreign)
     app.connect("builder-inited", add_extra_files)

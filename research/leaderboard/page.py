@@ -13,6 +13,7 @@ from research.common.tables import markdown, number, page, paired_gain, prose
 from research.studies.figures import SetFigures
 
 FEWEST = 5  # tables behind a ranking
+ELSEWHERE = "Seconds are of several machines, which the rows name, and only roughly comparable."
 
 
 def board(rows: Sequence[Record], labels: int) -> list[str]:
@@ -53,6 +54,7 @@ def board(rows: Sequence[Record], labels: int) -> list[str]:
             tables. Friedman's test that all are alike: p = {test.p_value:.2g}. Mean ranks that
             differ by less than {difference:.2f} are not told apart (Nemenyi, 5 %)"""
             + (": " + "; ".join(alike) + "." if alike else ".")
+            + (" " + ELSEWHERE if len({row["environment"] for row in rows}) > 1 else "")
         ),
     ]
 

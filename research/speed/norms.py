@@ -14,10 +14,10 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from lpfuse import LpFusion
 from lpfuse.optim import Problem, solve
 from research.common import cvxpy_models
 from research.common.tables import markdown
+from research.rivals.elastic import fusion_with
 
 SIZES = ((50, 4), (50, 36), (1_000, 12), (1_000, 36), (10_000, 12), (100_000, 12), (1_000_000, 12))
 REPEATS = 7
@@ -70,7 +70,7 @@ def line(n: int, R: int, name: str, base: dict[int, float]) -> tuple[str, ...]:
     S, y, families = rows_of(n, R)
     norm = NORMS[name]
     groups = families if "q" in norm else None
-    fusion = LpFusion(groups=groups, **norm)
+    fusion = fusion_with(norm if groups is None else {**norm, "groups": groups})
     shape = {key: value for key, value in norm.items() if key != "p"}
     problem = Problem(S, y, p=norm.get("p", 2.0), groups=groups, **shape)
     with warnings.catch_warnings():

@@ -32,6 +32,8 @@ from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 from sklearn.preprocessing import QuantileTransformer
 
 from lpfuse import LpFusion, TwoSidedMinMax
+from research.common.tables import markdown
+from research.rivals.elastic import fusion_with
 from research.studies.tables.splits import half_of, load_rows, split_table, table_key, table_names
 
 Array = np.ndarray
@@ -66,15 +68,19 @@ NORMS: dict[str, dict[str, Any]] = {
 }
 
 
-def views(X: Array, train: Array, seed: int) -> list[Array]:
-    """Columns as they are, their ranks, their principal components, and two random halves."""
+def views(X: Array, train: Array, seed: int, useless: int) -> list[Array]:
+    """Columns as they are, their ranks, their principal components, and two random halves.
+
+    Of useless views each column is shuffled: they tell nothing of a row.
+    """
     rng = np.random.default_rng([seed, 7])
     order = rng.permutation(X.shape[1])
     cut = max(1, X.shape[1] // 2)
     ranks = QuantileTransformer(n_quantiles=min(100, len(train)), random_state=0).fit(train)
     components = PCA(whiten=True, random_state=0, n_components=min(10, *train.shape)).fit(train)
     halves = order[:cut], order[cut:] if X.shape[1] > 1 else order
-    return [X, ranks.transform(X), components.transform(X), X[:, halves[0]], X[:, halves[1]]]
+    whole = [X, ranks.transform(X), components.transform(X), X[:, halves[0]], X[:, halves[1]]]
+    return whole + [rng.permuted(X, axis=0) for _ in range(useless)]
 
 
 def scores_of(train: Array, rows: Array, seed: int) -> Array:
@@ -91,13 +97,15 @@ def scores_of(train: Array, rows: Array, seed: int) -> Array:
     return np.nan_to_num(np.column_stack(found), nan=0.0, posinf=1e6, neginf=-1e6)
 
 
-def pool_scores(train: Array, known: Array, test: Array, seed: int) -> tuple[Array, Array, Array]:
+def pool_scores(
+    train: Array, known: Array, test: Array, seed: int, useless: int
+) -> tuple[Array, Array, Array]:
     """Scaled scores of the pool: out of fold for training rows and labelled anomalies."""
     everything = np.concatenate([train, known, test])
     n, m = len(train), len(known)
     folds = np.random.default_rng(seed).permutation(n) % FOLDS, np.arange(m) % FOLDS
     columns = []
-    for view in views(everything, train, seed):
+    for view in views(everything, train, seed, useless):
         part, whole = view[: n + m], scores_of(view[:n], view[n + m :], seed)
         fold, out = np.concatenate(folds), np.empty((n + m, len(LEARNERS)))
         for k in range(FOLDS):
@@ -126,7 +134,7 @@ def fusion_of(norm: dict[str, Any], R: int, seed: int) -> LpFusion:
     if around is not None:
         norm |= {"prior": np.full(R, R**-0.25), "radius": around}
     norm = {"nonnegative": True, "imaginary_anomalies": 3.0} | norm
-    return LpFusion(fit_intercept=True, class_weight="balanced", **norm)
+    return fusion_with({"fit_intercept": True, "class_weight": "balanced"} | norm)
 
 
 def local_scores(
@@ -148,7 +156,9 @@ def local_scores(
     return found
 
 
-def rows_of(name: str, half: str, X: Array, is_anomaly: Array, seed: int) -> list[dict[str, Any]]:
+def rows_of(
+    name: str, half: str, X: Array, is_anomaly: Array, useless: int, seed: int
+) -> list[dict[str, Any]]:
     """AUC in per cent of every norm and control, for each number of labels there are."""
     parts = split_table(X, is_anomaly, seed, "seen")
     if parts is None:
@@ -157,7 +167,7 @@ def rows_of(name: str, half: str, X: Array, is_anomaly: Array, seed: int) -> lis
     test = np.concatenate([parts.test[:MOST_TEST], parts.sought[:MOST_TEST]])
     train, known, test = (np.nan_to_num(each) for each in (train, known, test))  # gaps: the mean
     truth = np.repeat([1, 0], [min(len(parts.test), MOST_TEST), min(len(parts.sought), MOST_TEST)])
-    S, of_known, of_test = pool_scores(train, known, test, seed)
+    S, of_known, of_test = pool_scores(train, known, test, seed, useless)
     rng = np.random.default_rng([seed, 13])
     clusters = {k: KMeans(k, n_init=2, random_state=seed).fit(train) for k in REGIONS}
     cells = {
@@ -172,11 +182,9 @@ def rows_of(name: str, half: str, X: Array, is_anomaly: Array, seed: int) -> lis
         T = np.concatenate([S, of_known[:labels]])
         y = np.repeat([1, -1], [len(S), labels])
         aucs = {"sum": of_test.sum(axis=1)}
-        took, gap = {}, 0.0
+        gap = 0.0
         for title, norm in NORMS.items():
-            start = time.perf_counter()
             fusion = fusion_of(norm, T.shape[1], seed).fit(T, y)
-            took[title] = time.perf_counter() - start
             gap = max(gap, fusion.certificate_.relative_gap)
             aucs[title] = fusion.score_samples(of_test)
             if title == "p=4":
@@ -184,7 +192,15 @@ def rows_of(name: str, half: str, X: Array, is_anomaly: Array, seed: int) -> lis
                     aucs[kind] = local_scores(T, y, of_test, (here[: len(T)], there), fusion)
         values = {k: round(100 * float(roc_auc_score(truth, v)), 3) for k, v in aucs.items()}
         found.append(
-            {"set": name, "half": half, "seed": seed, "labels": labels, "gap": gap, "auc": values}
+            {
+                "set": name,
+                "half": half,
+                "seed": seed,
+                "labels": labels,
+                "useless": useless,
+                "gap": gap,
+                "auc": values,
+            }
         )
     return found
 
@@ -259,24 +275,54 @@ def told(values: Array) -> str:
     return f"{values.mean():+.2f} ± {values.std() / max(1, len(values) - 1) ** 0.5:.2f}"
 
 
+KINDS = {
+    "ℓp": lambda name: name.split()[-1].startswith("p=") and "q=" not in name,
+    "elastic": lambda name: "l1_ratio" in name,
+    "groups": lambda name: name.endswith(("views", "learners")),
+    "regions": lambda name: name in ("3 regions", "6 regions"),
+}
+CONTROLS = {"views": "shuffled", "learners": "shuffled", "3 regions": "1 regions"}
+
+
+def control_of(name: str) -> str:
+    """What the form is compared with: shuffled groups, all rows as one region, else the sum."""
+    for end, instead in (*CONTROLS.items(), ("6 regions", "1 regions")):
+        if name.endswith(end):
+            return name.removesuffix(end) + instead
+    return "sum"
+
+
+def chosen_page(rows: Sequence[dict[str, Any]]) -> str:
+    """Of each kind the form with the best mean on the choosing half, judged on the confirming."""
+    table = [("labels", "kind", "chosen", "over the sum", "over the best ℓp", "over its control")]
+    for labels in LABELS:
+        choose, over_sum = (gains(rows, h, labels, "sum") for h in ("choose", "confirm"))
+        of_kind = {
+            kind: max(filter(is_one, choose), key=lambda name: choose[name].mean())
+            for kind, is_one in KINDS.items()
+        }
+        for kind, name in of_kind.items():
+            lp, control = of_kind["ℓp"], control_of(name)
+            others = (told(over_sum[name] - over_sum[other]) for other in (lp, control))
+            table.append((str(labels), kind, name, told(over_sum[name]), *others))
+    return markdown(table)
+
+
 def page_of(rows: Sequence[dict[str, Any]]) -> str:
     """Mean gains over the sum for each half and number of labels; the best on the choosing half."""
     rows = [row for row in rows if "auc" in row]
-    lines = []
+    parts = []
+    halves = [h for h in ("choose", "confirm", "development") if any(r["half"] == h for r in rows)]
     for labels in LABELS:
-        halves = [
-            h for h in ("choose", "confirm", "development") if any(r["half"] == h for r in rows)
-        ]
         found = {h: gains(rows, h, labels, "sum") for h in halves}
-        lines += [
-            f"\n## {labels} labels",
-            "| norm | " + " | ".join(f"{h} ({len(found[h]['sum'])})" for h in halves) + " |",
-            "|---|" + "---|" * len(halves),
-        ]
+        head = ("norm", *(f"{h} ({len(each['sum'])})" for h, each in found.items()))
         first = found[halves[0]]
-        for name in sorted(first, key=lambda name: -first[name].mean()):
-            lines.append(f"| {name} | " + " | ".join(told(found[h][name]) for h in halves) + " |")
-    return "\n".join(lines)
+        names = sorted(first, key=lambda name: -first[name].mean())
+        lines = [(name, *(told(found[h][name]) for h in halves)) for name in names]
+        parts += [f"## {labels} labels", markdown([head, *lines])]
+    if {"choose", "confirm"} <= set(halves):
+        parts += ["## Chosen on one half, judged on the other", chosen_page(rows)]
+    return "\n\n".join(parts)
 
 
 def main() -> None:
@@ -287,6 +333,7 @@ def main() -> None:
     )
     parser.add_argument("--half", default="both", choices=("choose", "confirm", "both"))
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--useless", type=int, default=0, help="views that tell nothing")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=float, default=1e9, help="seconds")
     parser.add_argument("--out", type=Path)
@@ -296,7 +343,8 @@ def main() -> None:
         lines = [line for path in options.show for line in path.read_text().splitlines()]
         print(page_of([json.loads(line) for line in lines]))
         return
-    sets = list(tables(options.half) if options.tables else development_sets())
+    chosen = tables(options.half) if options.tables else development_sets()
+    sets = [(*each, options.useless) for each in chosen]
     rows = measure(sets, options.seeds, options.jobs, options.limit, options.out)
     print(page_of(rows))
 

@@ -64,18 +64,27 @@ def tables_page(rows: Iterable[Record], reference: str = "lpfuse") -> str:
 
 
 def readme_table(figures: TableFigures) -> str:
-    """Means of README.md, on the confirming tables that `FusedDetector()` was measured on."""
+    """Means of README.md, on the confirming tables that `FusedDetector()` was measured on.
+
+    Where these are more with some number of labels than with others, the column says how many.
+    """
     places: list[Place] = [("confirm", "seen", k) for k in LABELS]
     ours = README_ROWS["**`FusedDetector()`**"]
+    counts = [len(figures.of(place, ours)) for place in places]
+    heads = [
+        f"{k}" + f" ({count} tables)" * (count > min(counts))
+        for k, count in zip(LABELS, counts, strict=True)
+    ]
     lines = [
-        "| labelled anomalies | " + " | ".join(map(str, LABELS)) + " |",
+        "| labelled anomalies | " + " | ".join(heads) + " |",
         "|---|" + "--:|" * len(LABELS),
     ]
     for title, method in README_ROWS.items():
         cells = []
         for place in places:
             measured, on = figures.of(place, method), figures.of(place, ours)
-            mean = sum(measured[name] for name in on) / len(on) if measured else None
+            # Of a rival that was measured on fewer tables, no mean stands beside the others.
+            mean = sum(measured[name] for name in on) / len(on) if {*on} <= {*measured} else None
             cells.append("–" if mean is None else f"{mean:.1f}")
         cells = [f"**{cell}**" for cell in cells] if method == ours else cells
         lines.append(f"| {title} | " + " | ".join(cells) + " |")

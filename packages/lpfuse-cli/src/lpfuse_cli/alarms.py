@@ -422,7 +422,7 @@ def _training(found: Figures) -> list[str]:
     if not learnt["flatters"]:
         return [f"{what} learnt from; alarms are compared for the others alone."]
     told = [
-        f"{what} learnt from: what is said of them flatters.",
+        f"{what} learnt from: their figures are optimistic.",
         f"Their share of alarms, {share}, is no measure of new rows.",
     ]
     if learnt["held_out"]:

@@ -41,13 +41,13 @@ def _add_broken(app: typer.Typer, entry: EntryPoint, error: Exception) -> None:
     def refuse() -> None:
         raise ImportError(
             f"The command {entry.name!r} is a plug-in, {entry.value}, that could not be loaded "
-            f"({reason}). Install its package anew: pip install --upgrade --force-reinstall"
+            f"({reason}). Reinstall its package: pip install --upgrade --force-reinstall"
         ) from error
 
 
 app = typer.Typer(
     cls=PlainErrors,
-    help="Fuse several anomaly detectors into one, and prove how good the fusion is.",
+    help="Combine anomaly detectors into one, with certified weights and a false-alarm rate.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -74,7 +74,7 @@ app.callback()(root_options)
 
 @app.command(epilog="Example: lpfuse version --quiet")
 def version(ctx: typer.Context, as_json: Json = False, quiet: Quiet = False) -> None:
-    """Versions of lpfuse and of what it works with; with --quiet, the first number alone."""
+    """Print the versions of lpfuse and its dependencies; with --quiet, of lpfuse only."""
     from lpfuse._files import versions
 
     found = versions()

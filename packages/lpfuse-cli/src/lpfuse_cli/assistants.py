@@ -37,16 +37,17 @@ Repeat the sentences of the tools with their figures. Do not claim more than the
 
 def mcp(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="The tools read and write its files only.")
+        Path,
+        typer.Argument(metavar="FOLDER", help="The only folder that the tools read and write."),
     ],
     timeout: Annotated[
-        float, typer.Option(min=1, metavar="SECONDS", help="The longest that a tool may run.")
+        float, typer.Option(min=1, metavar="SECONDS", help="Maximum run time of a tool.")
     ] = 600.0,
 ) -> None:
-    """Offer fit, score, explain, ask and audit to an assistant, on the files of one folder.
+    """Serve fit, score, explain, ask and audit to an assistant, on the files of one folder.
 
-    A server of the Model Context Protocol over standard input and output, which an assistant
-    starts. It opens no port, and replaces no file. pip install "lpfuse[mcp]"
+    A server of the Model Context Protocol over standard input and output. The assistant starts it.
+    It opens no port and replaces no file. It needs the extra `mcp`.
     """
     server_of(folder, timeout=timeout).run()
 

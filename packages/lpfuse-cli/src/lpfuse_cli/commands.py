@@ -53,12 +53,10 @@ def fit(
 ) -> None:
     """Fit several detectors to a table and fuse them into one model.
 
-    Says first what it takes as label, as normal and as features, what it drops, and why.
+    Prints the labels, the type of each column, and the columns that are dropped, before it starts.
 
-    All rows are used, and held in memory: 200,000 rows of 22 columns, a CSV file of 77 MB, take
-    1 GB. Some detectors keep samples (neighbours 2,000 rows, forests of columns 10,000); the
-    others, the weights and the threshold see all rows. Of a table that is larger than the memory,
-    draw rows with --sample.
+    All rows are held in memory: 200,000 rows of 22 columns, a CSV file of 77 MB, take 1 GB. For
+    larger tables, use --sample.
     """
     silent = as_json or console.is_quiet(ctx, quiet)
     check_there(train)
@@ -254,9 +252,9 @@ def fuse(
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Learn how far to trust scores that other tools made, and prove it.
+    """Learn certified weights for scores of other tools.
 
-    SCORES has a column for each tool. Where a score is missing, the others decide.
+    SCORES has one column per tool. Scores may be missing.
     """
     check_there(scores)
     check_fit_options(p, false_alarm_rate)
@@ -382,15 +380,14 @@ def parse_directions(given: list[str], columns: list[str]) -> dict[str, str]:
 @options.with_table_options
 def score(
     ctx: typer.Context,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file of `lpfuse fit`.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file of `lpfuse fit`.")],
     data: options.Data,
     out: Annotated[
         str,
         typer.Option(
             *options.OUTPUT,
             metavar="OUT",
-            help="A .csv, .xlsx, .parquet or .arrow file, which appears whole or not at all; - for "
-            "CSV.",
+            help="A .csv, .xlsx, .parquet or .arrow file; - for CSV on standard output.",
         ),
     ],
     keep: options.KeepOrId = None,
@@ -407,10 +404,10 @@ def score(
 ) -> None:
     """Score the rows of a table of any size.
 
-    Columns of the result: the one that names the rows, score (high = normal), p_value, decision (1
-    normal, -1 anomaly), why (of alarms, the columns that are farthest out of their usual range) and
-    contribution:NAME of each detector, which add up to the score. CSV has the separator and the
-    decimal sign of DATA. Says whether as many rows are called anomalies as were asked for.
+    The output has the id column, score (high = normal), p_value, decision (1 normal, -1 anomaly),
+    why (for alarms, the columns farthest outside their usual range) and contribution:NAME of each
+    detector; contributions sum to the score. CSV uses the separator and decimal sign of DATA. The
+    alarm rate is compared with the expected one.
     """
     silent = as_json or console.is_quiet(ctx, quiet)
     if as_json and out == options.STANDARD:
@@ -482,20 +479,25 @@ def report(
         str | None,
         typer.Argument(
             metavar="DATA",
-            help="Rows that the model has not learnt from; a .csv, .parquet, .arrow or .xlsx file. "
-            "Without it the training rows are judged, each by what was learnt without it.",
+            help="New rows: a .csv, .parquet, .arrow or .xlsx file. Without DATA the training rows "
+            "are used, each scored by fits without it.",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(*options.OUTPUT, metavar="FILE", help="The page.", show_default=str(REPORT)),
+        typer.Option(
+            *options.OUTPUT,
+            metavar="FILE",
+            help="The HTML file to write.",
+            show_default=str(REPORT),
+        ),
     ] = None,
     label: Annotated[
         str | None,
         typer.Option(
             metavar="COL",
-            help="The column of DATA that tells normal rows from anomalies.",
-            show_default="as in the training",
+            help="The label column of DATA.",
+            show_default="as in fit",
         ),
     ] = None,
     normal: options.Normal = None,
@@ -504,9 +506,9 @@ def report(
         list[str] | None,
         typer.Option(
             metavar=options.COLUMN,
-            help="Show a column of DATA with each row, such as an id or a time; may be repeated; "
-            "'' for none.",
-            show_default="the one that names the rows",
+            help="Show this column of DATA with each row, such as an id or a time; may be "
+            "repeated; '' for none.",
+            show_default="the id column",
         ),
     ] = None,
     trust: options.Trust = None,
@@ -516,10 +518,10 @@ def report(
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Write a page for the team: alarms, how many of them are false, weights, curves for every p.
+    """Write an HTML report: alarms, likely false alarms, weights, curves for each p.
 
-    One file of HTML that needs no network. With --json the figures behind it go to standard
-    output, and the page is written only if -o names it.
+    The page is one file and works offline. With --json the figures go to standard output, and the
+    page is written only with -o.
     """
     check_there(data, model=model)
     silent = as_json or console.is_quiet(ctx, quiet)
@@ -627,17 +629,19 @@ CARD = Path("card.md")
 def card(
     ctx: typer.Context,
     model: options.Model,
-    out: Annotated[Path, typer.Option(*options.OUTPUT, metavar="FILE", help="The card.")] = CARD,
+    out: Annotated[
+        Path, typer.Option(*options.OUTPUT, metavar="FILE", help="The Markdown file to write.")
+    ] = CARD,
     title: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Its heading.", show_default="the name of MODEL"),
+        typer.Option(metavar="TEXT", help="Title of the card.", show_default="the name of MODEL"),
     ] = None,
     use: Annotated[
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="What the model is meant for.",
-            show_default="the card says that nobody told",
+            help="Intended use of the model.",
+            show_default="not stated",
         ),
     ] = None,
     trust: options.Trust = None,
@@ -645,7 +649,7 @@ def card(
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Write a model card: data, weights and their proof, calibration, measurements, limits."""
+    """Write a model card: data, weights and certificate, calibration, measurements, limits."""
     check_there(None, model=model)
     check_writable(out, [model])
     check_page(out, (".md", ".markdown", ".txt"))
@@ -684,9 +688,9 @@ def audit(
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Check the proof of a model's weights, and say what is promised of its alarms.
+    """Verify the certificate of a model's weights, and state what is guaranteed for its alarms.
 
-    The proof is recomputed by code that shares nothing with the solver. Ends with exit code 3 where
+    The certificate is recomputed by code that is independent of the solver. Exit code 3 means that
     it does not hold.
     """
     check_there(None, model=model)
@@ -731,10 +735,11 @@ def ask(
     model: options.Model,
     data: options.Data,
     out: Annotated[
-        Path, typer.Option(*options.OUTPUT, metavar="FILE", help="The page.")
+        Path, typer.Option(*options.OUTPUT, metavar="FILE", help="The HTML file to write.")
     ] = QUESTIONS,
     questions: Annotated[
-        int, typer.Option("--questions", "-n", min=1, metavar=options.INT, help="Rows to ask.")
+        int,
+        typer.Option("--questions", "-n", min=1, metavar=options.INT, help="Number of questions."),
     ] = 10,
     seed: console.Seed = 0,
     trust: options.Trust = None,
@@ -743,10 +748,10 @@ def ask(
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Write a page that asks about rows, those whose answers help most: normal, or an anomaly.
+    """Write a page that asks a person to label the most informative rows.
 
-    One file of HTML that needs no network and holds the rows that it asks about, no others. It
-    exports the answers as CSV, for `lpfuse teach`.
+    The page is one HTML file, works offline, and contains only the rows that it asks about. It
+    exports the answers as CSV for `lpfuse teach`.
     """
     check_there(data, model=model)
     from lpfuse_cli.report import ask, write_questions
@@ -805,7 +810,7 @@ def teach(
         str,
         typer.Argument(
             metavar="ANSWERS",
-            help="The file that the page of `lpfuse ask` made or, with --label, any table of rows.",
+            help="The answers exported by the page of `lpfuse ask`; with --label, any table.",
         ),
     ],
     out: options.NewModel,
@@ -813,8 +818,8 @@ def teach(
         str | None,
         typer.Option(
             metavar=options.COLUMN,
-            help="The column that tells normal rows from anomalies; empty cells: not known.",
-            show_default="`answer`, as the page writes it",
+            help="The label column; rows with an empty label are ignored.",
+            show_default="`answer`, as in exported answers",
         ),
     ] = None,
     normal: options.Normal = None,
@@ -825,10 +830,10 @@ def teach(
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Learn from answers: weights, threshold and experts anew, the other detectors as they are.
+    """Learn from answers: refit weights, threshold and experts, keep the other detectors.
 
-    Says how the weights changed and, from answers to `lpfuse ask` alone, how good the new model is.
-    Labels mean what they meant to `lpfuse fit`, unless --normal or --anomaly says otherwise.
+    Prints how the weights changed and, for answers to `lpfuse ask`, how good the new model
+    is. Labels have the same meaning as in `lpfuse fit`, unless --normal or --anomaly is given.
     """
     if label is None and (normal or anomaly):
         raise ValueError(
@@ -883,7 +888,7 @@ def teach(
         console.say(
             found.note
             or f"{counted(len(found.y), 'answer')}: {n_normal:,} normal, {counts['anomalies']:,} "
-            f"anomalies; left out, for nobody knows: {found.undecided:,}."
+            f"anomalies; left out as unknown: {found.undecided:,}."
         )
         if after:
             console.show(f"\n{_changes(before, after)}", False)
@@ -929,11 +934,11 @@ def recalibrate(
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Move threshold, p-values and scale to normal rows as they come now.
+    """Move threshold, p-values and scale to current normal rows.
 
-    Detectors and weights stay. Rows should be normal, and the model should not have learnt from
-    them; where they have the column of labels, known anomalies are left out. Says which share of
-    them was flagged before, which is now, and what is promised of false alarms.
+    Detectors and weights are kept. DATA should be normal rows that are not training rows; labelled
+    anomalies are left out. Prints the share of flagged rows before and after, and the guarantee for
+    false alarms.
     """
     check_there(data, model=model)
     from lpfuse._format import per_cent

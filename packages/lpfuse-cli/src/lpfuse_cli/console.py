@@ -69,32 +69,36 @@ STANDARD = "-"  # the name of standard input and output
 
 def _table_argument(name: str) -> typer.models.ArgumentInfo:
     """Make the argument of a table to read."""
-    return typer.Argument(metavar=name, help="A .csv, .parquet, .arrow or .xlsx file; - for CSV.")
+    return typer.Argument(
+        metavar=name, help="A .csv, .parquet, .arrow or .xlsx file; - for CSV on standard input."
+    )
 
 
 Train = Annotated[str, _table_argument("TRAIN")]
 Scores = Annotated[str, _table_argument("SCORES")]
 Data = Annotated[str, _table_argument("DATA")]
 Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A file of `lpfuse fit`, or of Python's save.")
+    Path,
+    typer.Argument(metavar="MODEL", help="A model file of `lpfuse fit` or of `save` in Python."),
 ]
-NewModel = Annotated[Path, typer.Option(*OUTPUT, metavar="MODEL", help="The file for the model.")]
+NewModel = Annotated[Path, typer.Option(*OUTPUT, metavar="MODEL", help="The model file to write.")]
 Weights = Annotated[
-    Path | None, typer.Option(metavar="MODEL", help="A file for the weights, for `lpfuse score`.")
+    Path | None,
+    typer.Option(metavar="MODEL", help="A model file with the weights, for `lpfuse score`."),
 ]
 Label = Annotated[
     str | None,
     typer.Option(
         metavar=COLUMN,
-        help="The column that tells normal rows from anomalies; empty cells: not known. "
-        "Without it all rows are unlabelled.",
+        help="The label column; rows with an empty label are unlabelled. Without --label all rows "
+        "are unlabelled.",
     ),
 ]
 Normal = Annotated[
     list[str] | None,
     typer.Option(
         metavar="VALUE",
-        help="The label of normal rows, '' where it is empty; may be repeated. All others are "
+        help="A label of normal rows, '' for the empty one; may be repeated. All other labels are "
         "anomalies.",
     ),
 ]
@@ -102,16 +106,16 @@ Anomaly = Annotated[
     list[str] | None,
     typer.Option(
         metavar="VALUE",
-        help="The label of anomalies; may be repeated. Without --normal all others are normal.",
+        help="A label of anomalies; may be repeated. Without --normal all other labels are normal.",
     ),
 ]
 Detectors = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help="With commas: gp, knn, knn-subspaces, knn-samples, histogram, columns; trees, "
-        "boosting, svm; svdd, kpca, gmm, iforest, lof; logistic, random-forest; pyod:HBOS and "
-        "others of PyOD. Or paper: the four of the paper.",
+        help="Names separated by commas: gp, knn, knn-subspaces, knn-samples, histogram, columns; "
+        "trees, boosting, svm; svdd, kpca, gmm, iforest, lof; logistic, random-forest; pyod:HBOS "
+        "and others of PyOD. Or paper, for the four detectors of the paper.",
         show_default="the first six, and the next three with labelled anomalies",
     ),
 ]
@@ -119,79 +123,82 @@ Direction = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COL=anomaly",
-        help="What high scores of a column mean, or of all: --direction anomaly. May be repeated.",
+        help="Whether high scores of a column mean anomaly; --direction anomaly for all. May be "
+        "repeated.",
         show_default="normal",
     ),
 ]
 FalseAlarms = Annotated[
-    float, typer.Option(metavar=FLOAT, help="Share of normal rows that may be called anomalies.")
+    float, typer.Option(metavar=FLOAT, help="Share of normal rows that may be flagged.")
 ]
 Confidence = Annotated[
     float | None,
     typer.Option(
         metavar=FLOAT,
-        help="Hold false alarms to the rate with this probability, such as 0.9, not on average.",
+        help="Keep the false-alarm rate with this probability, such as 0.9, instead of on average.",
     ),
 ]
 Features = Annotated[
     list[str] | None,
-    typer.Option(metavar=COLUMN, help="Use these columns only; may be repeated."),
+    typer.Option(metavar=COLUMN, help="Use only this column; may be repeated."),
 ]
 Drop = Annotated[
-    list[str] | None, typer.Option(metavar=COLUMN, help="Leave out a column; may be repeated.")
+    list[str] | None, typer.Option(metavar=COLUMN, help="Leave out this column; may be repeated.")
 ]
 Categories = Annotated[
     list[str] | None,
-    typer.Option(metavar=COLUMN, help="A column whose numbers are names; may be repeated."),
+    typer.Option(metavar=COLUMN, help="A numeric column that is a category; may be repeated."),
 ]
 As = Annotated[
     list[str] | None,
     typer.Option(
         "--as",
         metavar="COL=KIND",
-        help="Take a column as number, category, date, elapsed, id, text, or drop it; may be "
+        help="The type of a column: number, category, date, elapsed, id, text or drop; may be "
         "repeated.",
-        show_default="what it looks like, which is said",
+        show_default="detected and printed",
     ),
 ]
 Time = Annotated[
     str | None,
     typer.Option(
         metavar=COLUMN,
-        help="The column that tells when rows were, in whose order they are. It is no feature: "
-        "detectors see windows of the last rows, and alarms follow slow changes.",
-        show_default="a column of dates in whose order rows are, where they depend on each other",
+        help="The time column, for rows in time order. Detectors use windows of the last rows, and "
+        "the threshold follows slow changes. The column itself is not a feature.",
+        show_default="a date column in whose order the rows are, if they are correlated",
     ),
 ]
 Order = Annotated[
     str | None,
     typer.Option(
         metavar="time|random",
-        help="What the order of rows means: time, at even intervals if no column tells, or random.",
+        help="The order of the rows: time (evenly spaced without --time) or random.",
     ),
 ]
-READING = "How the table is written"  # what is not said is found in its first rows
+READING = "Table format"  # what is not said is found in its first rows
 Separator = Annotated[
     str | None,
     typer.Option(
-        metavar="SIGN", help="Between columns of CSV: , ; | or tab.", rich_help_panel=READING
+        metavar="SIGN", help="Column separator of CSV: , ; | or tab.", rich_help_panel=READING
     ),
 ]
 Decimal = Annotated[
     str | None,
-    typer.Option(metavar="SIGN", help="Before decimals: . or ,", rich_help_panel=READING),
+    typer.Option(metavar="SIGN", help="Decimal sign: . or ,", rich_help_panel=READING),
 ]
 Encoding = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Such as utf-8, utf-16, cp1252, latin-1.", rich_help_panel=READING
+        metavar="NAME",
+        help="Encoding, such as utf-8, utf-16, cp1252 or latin-1.",
+        rich_help_panel=READING,
     ),
 ]
 Quote = Annotated[
     str | None,
     typer.Option(
         metavar="SIGN",
-        help="Around cells of CSV: \" or ', or none.",
+        help="Quote character of CSV: \", ' or none.",
         rich_help_panel=READING,
     ),
 ]
@@ -199,7 +206,7 @@ Sheet = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Of a spreadsheet.",
+        help="Sheet of a spreadsheet.",
         show_default="the first",
         rich_help_panel=READING,
     ),
@@ -209,8 +216,8 @@ HeaderRow = Annotated[
     typer.Option(
         min=1,
         metavar=INT,
-        help="The row with the names of the columns; titles above it are skipped.",
-        show_default="the first that holds something",
+        help="The row with the column names; rows above it are skipped.",
+        show_default="the first non-empty row",
         rich_help_panel=READING,
     ),
 ]
@@ -219,21 +226,21 @@ Sample = Annotated[
     typer.Option(
         min=2,
         metavar=INT,
-        help="Learn from so many rows, drawn by chance while the table is read, which may then be "
-        "larger than the memory. Of labelled anomalies all are taken, up to half of these.",
+        help="Learn from this number of rows, drawn at random while reading, so the table may be "
+        "larger than the memory. All labelled anomalies are included, up to half of the number.",
         show_default="all rows, up to 2^30 cells",
     ),
 ]
 Keep = Annotated[
     list[str] | None,
-    typer.Option(metavar=COLUMN, help="Carry a column along to the scores; may be repeated."),
+    typer.Option(metavar=COLUMN, help="Copy this column to the output; may be repeated."),
 ]
 KeepOrId = Annotated[
     list[str] | None,
     typer.Option(
         metavar=COLUMN,
-        help="Carry a column along to the scores; may be repeated; '' for none.",
-        show_default="the one that names the rows",
+        help="Copy this column to the output; may be repeated; '' for none.",
+        show_default="the id column",
     ),
 ]
 Explain = Annotated[
@@ -241,24 +248,25 @@ Explain = Annotated[
     typer.Option(
         min=0,
         metavar=INT,
-        help="Say of the first so many alarms how far columns pushed the score, in the column "
-        "`why`.",
-        show_default="of none",
+        help="Number of alarms with Shapley values of the columns, in the column `why`.",
+        show_default="0",
     ),
 ]
 Formulas = Annotated[
     bool,
     typer.Option(
         "--formulas",
-        help="Leave texts as they are in CSV, also those that a spreadsheet would run.",
-        show_default="an apostrophe before them",
+        help="Do not escape texts in CSV that a spreadsheet would execute.",
+        show_default="escaped with an apostrophe",
     ),
 ]
 Processes = Annotated[
     int,
-    typer.Option("--jobs", "-j", min=-1, max=1000, metavar=INT, help="Processes; -1: all cores."),
+    typer.Option(
+        "--jobs", "-j", min=-1, max=1000, metavar=INT, help="Number of processes; -1 for all cores."
+    ),
 ]
-ChunkRows = Annotated[int, typer.Option(min=1, metavar=INT, help="Rows at a time.")]
+ChunkRows = Annotated[int, typer.Option(min=1, metavar=INT, help="Rows per chunk.")]
 Chunks = Annotated[
     int,
     typer.Option(
@@ -266,26 +274,29 @@ Chunks = Annotated[
         "-j",
         min=-1,
         metavar=INT,
-        help="Chunks scored at a time.",
+        help="Chunks scored in parallel.",
         show_default="cores, up to 8",
     ),
 ]
 Key = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="A secret that signs MODEL; any that it did not sign is refused."
+        metavar="FILE",
+        help="A file with the secret that signs MODEL; models without this signature are refused.",
     ),
 ]
 Trust = Annotated[
     list[str] | None,
-    typer.Option(metavar="TYPE", help="A type of another maker that MODEL may hold."),
+    typer.Option(
+        metavar="TYPE", help="A type of another library that MODEL may contain; may be repeated."
+    ),
 ]
 Check = Annotated[
     bool,
     typer.Option(
         "--check",
-        help="End with exit code 3 if more or fewer rows are called anomalies than the rate asked "
-        "for explains, or if that cannot be told: for training rows, or without a threshold.",
+        help="Exit with code 3 if the alarm rate differs from the expected one, or cannot be "
+        "compared (training rows, no threshold).",
     ),
 ]
 PARTED = 3  # the exit code of --check
@@ -921,31 +932,29 @@ def stream(title: str, quiet: bool, clock: Clock = monotonic) -> Iterator[Stream
         yield shown.stream
 
 
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Nothing but the result, as plain text.")
-]
-Json = Annotated[bool, typer.Option("--json", help="The result as one JSON object, alone.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result, as plain text.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 Norm = Annotated[
     str,
     typer.Option(
-        "--p", metavar="auto|FLOAT", help="Norm of the weights: 1 trusts few detectors, inf all."
+        "--p",
+        metavar="auto|FLOAT",
+        help="Norm of the weights, from 1 (few detectors) to inf (equal trust).",
     ),
 ]
-Seed = Annotated[
-    int, typer.Option(min=0, max=2**32 - 1, metavar="INT", help="Seed of all that is random.")
-]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, metavar="INT", help="Random seed.")]
 
 
 def root_options(
     quiet: Quiet = False,
     traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show where in the code an error comes from.")
+        bool, typer.Option("--traceback", help="Show the traceback of an error.")
     ] = False,
     version: Annotated[
         bool,
         typer.Option(
             "--version",
-            help="The version, and nothing else.",
+            help="Print the version of lpfuse.",
             is_eager=True,
             callback=lambda asked: _show_version() if asked else None,
         ),

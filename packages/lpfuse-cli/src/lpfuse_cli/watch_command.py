@@ -47,15 +47,15 @@ PASSED = (
 def watch(
     ctx: typer.Context,
     model: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="A file of `lpfuse fit`.")
+        str | None, typer.Argument(metavar="MODEL", help="A model file of `lpfuse fit`.")
     ] = None,
     source: Annotated[
         str | None,
         typer.Argument(
             metavar="SOURCE",
-            help="A .csv file that grows; a folder that .csv and .parquet files are put into; - "
-            "for CSV; or kafka://host:port/topic?NAME=VALUE&… with settings of the client, and "
-            "columns=a,b,c where messages are lines of CSV.",
+            help="A growing .csv file; a folder of .csv and .parquet files; - for CSV on standard "
+            "input; or kafka://host:port/topic?NAME=VALUE&… with client settings, and "
+            "columns=a,b,c if messages are CSV lines.",
         ),
     ] = None,
     out: Annotated[
@@ -70,26 +70,27 @@ def watch(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="A .toml file with model, source, output and the long names of options, and with "
-            f"{', '.join(RARE)}. The command line goes first.",
+            help="A .toml file with model, source, output, long option names, and "
+            f"{', '.join(RARE)}. Options of the command line take precedence.",
         ),
     ] = None,
     page: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="A status page, .html, rewritten as rows come."),
+        typer.Option(metavar="FILE", help="A status page (.html), updated continuously."),
     ] = None,
     keep: options.Keep = None,
     time_column: Annotated[
         str | None,
         typer.Option(
-            metavar=options.COLUMN, help="Rows whose time here steps back are not scored."
+            metavar=options.COLUMN,
+            help="Time column; rows earlier than the previous one are noted.",
         ),
     ] = None,
     replayed: Annotated[
         bool,
         typer.Option(
             "--replayed",
-            help="Standard input starts with its first row again: skip rows that were scored.",
+            help="Standard input starts from its first row again: skip scored rows.",
         ),
     ] = False,
     late: Annotated[
@@ -97,23 +98,24 @@ def watch(
         typer.Option(
             min=0.0,
             metavar="SECONDS",
-            help="How late rows may come, to be put in the order of their times; of a model with "
-            "time.",
+            help="Wait this long for late rows and sort them by time (models fitted with --time).",
         ),
     ] = 0.0,
     metrics: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Counts as text for Prometheus, .prom, as the page."),
+        typer.Option(metavar="FILE", help="Counts for Prometheus (.prom), updated with the page."),
     ] = None,
     once: Annotated[
         bool,
-        typer.Option("--once", help="End where the source ends now.", rich_help_panel=ENDING),
+        typer.Option(
+            "--once", help="Stop at the current end of the source.", rich_help_panel=ENDING
+        ),
     ] = False,
     until_drift: Annotated[
         bool,
         typer.Option(
             "--until-drift",
-            help=f"End with exit code {DRIFTED} when drift is declared.",
+            help=f"Stop with exit code {DRIFTED} when drift is declared.",
             rich_help_panel=ENDING,
         ),
     ] = False,
@@ -121,7 +123,7 @@ def watch(
         str | None,
         typer.Option(
             metavar="COMMAND",
-            help="Run once when drift is declared, with the facts as JSON on its standard input.",
+            help="Command to run once when drift is declared; gets the details as JSON on stdin.",
             rich_help_panel=DRIFT,
         ),
     ] = None,
@@ -129,7 +131,7 @@ def watch(
         str | None,
         typer.Option(
             metavar="COMMAND",
-            help="Run once for each episode of alarms, as --on-drift; of a model with time.",
+            help="Command to run once per episode of alarms (models fitted with --time).",
             rich_help_panel=DRIFT,
         ),
     ] = None,
@@ -137,8 +139,8 @@ def watch(
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="Rows as they usually come, to compare with.",
-            show_default="those of the training and the calibration",
+            help="Typical rows of the stream, for comparison.",
+            show_default="training and calibration rows",
             rich_help_panel=DRIFT,
         ),
     ] = None,
@@ -147,15 +149,14 @@ def watch(
     key: options.Key = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="A JSON object for each batch, and one at the end, alone."),
+        typer.Option("--json", help="Print a JSON object per batch, and one at the end."),
     ] = False,
     quiet: console.Quiet = False,
 ) -> None:
     """Score rows as they arrive, each exactly once, and detect drift.
 
-    Prints a line for each batch and, of a model with time, for each episode of alarms. Continues
-    where it ended, however it was ended. A row that cannot be read or scored is counted by reason
-    and affects no other row.
+    Prints a line per batch and, for models fitted with --time, per episode of alarms. The same
+    command continues where it stopped. Invalid rows are counted by reason and affect no other row.
     """
     told = {
         "model": model, "source": source, "output": out, "page": page, "keep": keep,

@@ -184,7 +184,7 @@ def test_a_model_learns_from_answers(stored, model, data, tmp_path):
     assert lpfuse("ask", path, stored / data, "-n", 20).exit_code == 0
     answer = lpfuse("teach", path, answer_all(tmp_path), "-o", "better.lpfuse")
     assert answer.exit_code == 0, answer.output
-    assert "left out, for nobody knows:" in answer.stdout.splitlines()[0]
+    assert "left out as unknown:" in answer.stdout.splitlines()[0]
     assert re.search(r"\| detector +\| weight before +\| after +\|", answer.stdout)
     better, before = load(tmp_path / "better.lpfuse"), load(path)
     assert type(better) is type(before)

@@ -74,16 +74,16 @@ def test_without_anomalies_nothing_is_claimed_of_finding_them(pure, tmp_path):
     card = card_of(pure, tmp_path)
     assert "average precision" not in card
     assert "None of these rows is labelled an anomaly" in card
-    assert "| labels | 100 nobody looked |" in card
+    assert "| labels | 100 unlabelled |" in card
     assert "| measured on rows taken as normal |" in card
 
 
 def test_the_use_is_the_authors_to_tell(pure, tmp_path):
-    assert "Nobody told what this model is for" in card_of(pure, tmp_path)
+    assert "The intended use is not stated" in card_of(pure, tmp_path)
     card = card_of(pure, tmp_path, title="Pumps", use="Pumps of one plant.")
     assert card.startswith("# Pumps\n")
     assert "\n\nPumps of one plant.\n\n" in card
-    assert "Nobody told" not in card
+    assert "The intended use" not in card
 
 
 def test_a_fusion_without_a_proof_says_so(rows, tmp_path):
@@ -110,7 +110,7 @@ def test_without_normal_rows_no_false_alarms_are_measured(labelled, fresh, tmp_p
 
 def test_figures_that_flatter_are_called_so(rows, tmp_path):
     card = card_of(fitted(*rows, cv="in-sample"), tmp_path)
-    assert "Detectors have seen the rows that this was measured on, which flatters it." in card
+    assert "The detectors were fitted to the rows of this measurement, so it is optimistic." in card
 
 
 def test_too_few_rows_for_the_rate_are_told(tmp_path):

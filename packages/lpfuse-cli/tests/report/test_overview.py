@@ -68,7 +68,7 @@ def test_one_alarm_and_none(pure):
     X = np.zeros((20, 4))
     first, found = told(pure, X)
     assert first["sentences"][0] == "No alarms among 20 rows."
-    assert first["next"][0] == "There is nothing to look at."
+    assert first["next"][0] == "There are no alarms to inspect."
     assert found["alarm_list"] == {"total": 0, "kept": [], "rows": [], "command": None}
     X[7] = 50.0
     first, _ = told(pure, X)
@@ -133,7 +133,7 @@ def test_rows_that_the_model_learnt_from_tell_nothing(labelled, rows):
     first, _ = told(labelled, *rows)
     assert "but the model learnt from them" in first["sentences"][0]
     assert first["precision"] is first["recall"] is None
-    assert first["next"][0].startswith("Judge rows that are new")
+    assert first["next"][0].startswith("Report on new rows")
 
 
 @pytest.mark.filterwarnings("ignore:.*cannot hold false alarms")

@@ -165,9 +165,9 @@ def test_the_reasons_tell_of_verdict_and_chance(found):
         assert ("an anomaly" in verdict) == (not question["normal"])
         average = 10 / 120
         if question["chance"] >= 2 * average:
-            assert why.startswith("Its answer tells much")
+            assert why.startswith("Its answer is informative")
         elif question["chance"] <= average:
-            assert why.startswith("It is one of the rows that are seldom asked about")
+            assert why.startswith("It is one of the rows that are rarely asked about")
 
 
 def test_the_key_is_that_of_the_questions(model, found):
@@ -242,4 +242,4 @@ def test_detectors_that_are_silent_or_say_nothing_are_told():
     assert "silent" in html(found)
     plain = FusedDetector(fused.detectors, fusion=FixedRule("median"), random_state=0).fit(X)
     page = html(ask(plain, pl.DataFrame(X, schema=list("abcd")), 3))
-    assert "The fusion of this model is no sum" in page
+    assert "The fusion of this model is not a sum" in page

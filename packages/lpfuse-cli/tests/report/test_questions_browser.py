@@ -114,7 +114,7 @@ def test_ten_rows_answered_by_keyboard_exported_and_taught(visit, written, tmp_p
     assert found.y.tolist() == [1, -1, 1, -1, 1, 1, -1, 1]
     assert found.undecided == 2
     told = lpfuse("teach", written / "plain.lpfuse", answers, "-o", tmp_path / "better.lpfuse")
-    assert told.startswith("8 answers: 5 normal, 3 anomalies; left out, for nobody knows: 2.")
+    assert told.startswith("8 answers: 5 normal, 3 anomalies; left out as unknown: 2.")
     assert load(tmp_path / "better.lpfuse").audit_answers().summary() in told
 
 

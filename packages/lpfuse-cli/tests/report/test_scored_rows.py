@@ -156,7 +156,7 @@ def test_where_the_rows_come_from_is_told(rows, cv):
     detectors = [(name, made.fit(X[y > 0])) for name, made in [("far", Distance())]]
     found = summarise(fitted(X, y, detectors, cv=cv))
     assert found["judged_on"]["origin"] == cv
-    assert ("flatter" in found["judged_on"]["words"]) == (cv == "in-sample")
+    assert ("optimistic" in found["judged_on"]["words"]) == (cv == "in-sample")
 
 
 def test_split_calibration_judges_the_rows_that_were_learnt_from(rows):

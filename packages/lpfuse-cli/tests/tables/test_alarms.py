@@ -169,7 +169,7 @@ def test_training_rows_are_not_compared(gaussian):
     assert held_out["flagged"] == (fused.held_out_.fused < fused.offset_).sum()
     first, second = describe_alarms(found)
     assert first == (
-        "200 of 200 rows are rows that the model learnt from: what is said of them flatters."
+        "200 of 200 rows are rows that the model learnt from: their figures are optimistic."
     )
     assert "no measure of new rows. Scored by what was learnt without them, " in second
     assert differs_from_request(found)

@@ -257,7 +257,7 @@ def test_signal_ends_after_the_batch(model, tmp_path, number):
     assert f'"rows": {judged},'.encode() in said.splitlines()[-1]
     watch(model, source, out, **SMALL)  # the lock went with the process
     assert pl.read_csv(out)["row"].to_list() == list(range(1, 41))
-    assert "it was told to end" in (tmp_path / "s.html").read_text()
+    assert "it was stopped by a signal" in (tmp_path / "s.html").read_text()
 
 
 def test_open_pipe_does_not_delay_the_end(model, tmp_path):

@@ -1,1 +1,1 @@
-"""Interfaces of other libraries for detectors of lpfuse: `pyod` and `river`."""
+"""Interfaces of other libraries for detectors of lpfuse: `pyod`, `river` and `estimators`."""

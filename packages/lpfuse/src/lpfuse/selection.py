@@ -147,22 +147,20 @@ class FusedDetectorCV(FusedDetector):
     r"""Choose p, ρ and the detectors' parameters of a `FusedDetector` by cross-validation.
 
     All choices are made on out-of-fold scores. First each detector's candidates (`grids`) are
-    compared by how well they tell normal rows from anomalies; kernel learners on the same rows
-    share distances, kernels and decompositions between all their candidates. Then for every ρ, and
-    for every fold, weights for all p are learnt from the other folds in one pass of the path
-    solver, and judged on the fold:
+    compared by how well they separate normal rows from anomalies; kernel learners on the same rows
+    share distances, kernels and decompositions. Then, for each ρ and fold, weights for all p are
+    learnt from the other folds in one pass of the path solver, and evaluated on the fold:
 
     .. math:: (p, \rho) = \arg\max \; \frac{\sum_k m_k A_k(p, \rho)}{\sum_k m_k}
 
-    with ``A_k`` the criterion on fold k and ``m_k`` the number of anomalies in it. Among equals the
-    largest p, which trusts the most detectors, is taken.
+    with ``A_k`` the criterion on fold k and ``m_k`` the number of anomalies in it. Ties are broken
+    in favour of the largest p.
 
-    Without labelled anomalies there is nothing that tells a good detector from a bad one but an
-    assumption. Here it is that anomalies look like jittered normal rows: artificial anomalies take
-    their place in the criterion (see `artificial_anomalies`).
+    Without labelled anomalies, the criterion uses artificial anomalies: normal rows with added
+    noise (see `artificial_anomalies`). This assumes that anomalies look like them.
 
-    With ``fit(..., kind=...)`` a fold hides a kind of anomalies from weights and experts, and p is
-    the best for kinds that were not learnt from.
+    With ``fit(..., kind=...)``, each fold hides a kind of anomalies from weights and experts, so p
+    is chosen for unknown kinds.
 
     Parameters
     ----------
@@ -183,9 +181,8 @@ class FusedDetectorCV(FusedDetector):
     fusion : LpFusion, optional
         Its `p` is replaced.
     prior, cv, artificial_anomalies, threshold
-        As in `FusedDetector`, but that there is no prior by default. Artificial anomalies judge in
-        any case where there are no others; with ``artificial_anomalies=True`` they also teach the
-        weights.
+        As in `FusedDetector`, but without a prior by default. Artificial anomalies are used in the
+        criterion if none is labelled; with ``artificial_anomalies=True`` also for the weights.
     false_alarm_rate, contamination, confidence, calibration, n_jobs, random_state
         As in `FusedDetector`.
 

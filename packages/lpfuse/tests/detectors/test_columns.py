@@ -6,10 +6,11 @@ from scipy.stats import ks_2samp
 from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeRegressor
 
+from helpers.model_files import forge
 from helpers.pairwise import each_value
 from lpfuse import ColumnForest, HistogramDetector
 from lpfuse.detectors.columns import grow_tree
-from lpfuse.io import save
+from lpfuse.io import load, save
 
 # ------------------------------------------------------------------------------------- histograms
 
@@ -200,8 +201,29 @@ def test_a_file_cannot_lead_a_tree_out_of_its_columns(tmp_path):
     fitted = ColumnForest(8, random_state=0).fit(X)
     wide = DecisionTreeRegressor(random_state=0).fit(np.tile(X, 10), X[:, :2])
     fitted.trees_[0] = wide.tree_
-    with pytest.raises(ValueError, match="other columns"):  # a file is read again at once
-        save(fitted, tmp_path / "model.lpfuse")
+    path = tmp_path / "model.lpfuse"
+    with pytest.raises(TypeError, match="could not be loaded: A tree was grown on other columns"):
+        save(fitted, path)
+    forge(fitted, path)
+    with pytest.raises(ValueError, match="other columns"):
+        load(path)
+    del fitted.learnt_  # as in files of format 4, which hold the values of leaves
+    save(fitted, path)
+    with pytest.raises(ValueError, match="other columns"):
+        load(path).score_samples(X)
+
+
+def test_leaves_are_means_of_the_rows_that_their_tree_learnt_from():
+    X = related(60)
+    fitted = ColumnForest(8, random_state=0).fit(X)
+    rows = (fitted.rows_ - fitted.mean_) / fitted.scale_
+    for tree, learnt, seen, outputs in zip(
+        fitted.trees_, fitted.learnt_, fitted.inputs_, fitted.outputs_, strict=True
+    ):
+        leaf = tree.apply(rows[:, seen].astype(np.float32))
+        for node in np.unique(leaf[learnt]):
+            mean = rows[learnt & (leaf == node)][:, outputs].mean(axis=0)
+            np.testing.assert_allclose(tree.value[node, :, 0], mean, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("fewest", [1, 2, 7])

@@ -73,6 +73,22 @@ def test_shap_says_the_same(fused, alarms, background):
     np.testing.assert_allclose(found.base_value, expected.base_values[0])
 
 
+def test_an_explanation_is_one_of_shap(fused, alarms, background):
+    shap = pytest.importorskip("shap", reason="shap is not installed")
+    found = fused.explain(alarms, background=background)
+    for rows in (alarms, pd.DataFrame(alarms)):
+        given = found.to_shap(rows)
+        assert isinstance(given, shap.Explanation)
+        assert np.array_equal(given.values, found.values)
+        assert np.array_equal(given.data, alarms)
+        assert given.feature_names == found.feature_names
+        assert np.allclose(given.values.sum(axis=1) + given.base_values, found.scores)
+        assert given[0].values.shape == (7,)
+    assert found.to_shap().data is None
+    with pytest.raises(ValueError, match=r"X must have a row .* \(5, 7\), got \(4, 7\)"):
+        found.to_shap(alarms[:4])
+
+
 def test_walks_agree_with_shap_within_their_errors(fused, alarms, background):
     exact = fused.explain(alarms, background=background, n_permutations="all")
     rough = fused.explain(alarms, background=background, n_permutations=6)

@@ -1,4 +1,4 @@
-"""`LpFusion(groups=, q=, l1_ratio=)`: other balls than that of the ℓp norm."""
+"""`LpFusion(groups=, q=)`: norms over families of detectors."""
 
 import warnings
 
@@ -26,10 +26,6 @@ VARIANTS = [
     {"p": 1, "groups": [0, 0, 1, 1]},
     {"p": 2, "q": 1, "groups": ["a", "b", "a", "b"], "nonnegative": True},
     {"p": 4 / 3, "q": 8, "groups": [0, 1, 1, 1], "prior": [0.5, 0.2, 0.1, 0.1], "radius": 0.3},
-    {"l1_ratio": 0.3},
-    {"l1_ratio": 0.9, "nonnegative": True, "prior": [0.5, 0.2, 0.0, 0.1], "radius": 0.3},
-    {"l1_ratio": 1},
-    {"l1_ratio": 0.5, "loss": "least_squares"},
     {"p": 1, "q": float("inf"), "groups": [0, 0, 1, 1], "loss": "least_squares"},
 ]
 
@@ -119,10 +115,7 @@ def test_a_fused_detector_takes_them(tmp_path):
         ({"groups": 3}, "one label for each of 4 columns of scores, got 3"),
         ({"groups": FAMILIES}, "the columns of S are without names"),
         ({"groups": [0, 0, 1, 1], "q": 0.5}, r"q must be in \[1, inf\], got 0.5"),
-        ({"groups": [0, 0, 1, 1], "l1_ratio": 0.5}, "groups and l1_ratio are two norms"),
         ({"groups": [0, 0, 1, 1], "prior": [1, 0, 0, 0], "nonnegative": True}, "use nonneg"),
-        ({"l1_ratio": 0.0}, "l1_ratio must be"),
-        ({"l1_ratio": 1.5}, "l1_ratio must be"),
     ],
 )
 def test_what_is_refused(labelled, parameters, told):
@@ -140,17 +133,11 @@ def test_a_column_without_a_label_is_a_family_of_its_own(labelled):
         LpFusion(groups={"a": 1}).fit(frame, y)
 
 
-def test_a_path_of_elastic_balls_is_refused(labelled):
-    S, y = labelled
-    with pytest.raises(ValueError, match="l1_ratio replaces the norm of p"):
-        lp_path(S, y, l1_ratio=0.5)
-
-
 @pytest.mark.parametrize("solver", ["frank-wolfe", "smoothed-frank-wolfe"])
 def test_frank_wolfe_stays_in_the_ball(labelled, solver):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for norm in ({"l1_ratio": 0.5}, {"p": 1, "groups": [0, 0, 1, 1]}):
+        for norm in ({"p": 2, "q": 1, "groups": [0, 0, 1, 1]}, {"p": 1, "groups": [0, 0, 1, 1]}):
             fusion = LpFusion(solver=solver, max_iter=300, **norm).fit(*labelled)
             best = LpFusion(**norm).fit(*labelled).certificate_.primal
             assert best <= fusion.certificate_.primal + 1e-8

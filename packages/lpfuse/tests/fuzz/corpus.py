@@ -70,7 +70,6 @@ FUSIONS = {
     "LpFusion": LpFusion(p=2.0, fit_intercept=True),
     "LpFusion, prior": LpFusion(prior=np.array([0.5, 0.2, 0.0]), radius=0.3, nonnegative=True),
     "LpFusion, groups": LpFusion(p=1.0, groups=["a", "b", "a"], q=4.0),
-    "LpFusion, elastic": LpFusion(l1_ratio=0.5, nonnegative=True),
     "LpFusion, least squares": LpFusion(loss="least_squares", class_weight="balanced"),
     "FixedRule": FixedRule(),
     "BestSingle": BestSingle(),

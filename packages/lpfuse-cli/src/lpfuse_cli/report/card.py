@@ -190,7 +190,7 @@ def _first(fused: Any, summary: Summary) -> str:
 
 
 def _use(use: str | None) -> list[str]:
-    told = escaped(use, 10_000) if use else "Nobody told what this model is for. Say it before use."
+    told = escaped(use, 10_000) if use else "The intended use is not stated. State it before use."
     return [
         told,
         "Meant to put rows before a person, the strangest first. Not meant to decide alone where a "
@@ -206,7 +206,7 @@ def _rows(fused: Any, summary: Summary) -> str:
     if known is None:
         facts += [("labels", "not kept")]
     else:
-        kinds = {"normal": known > 0, "anomalies": known < 0, "nobody looked": known == 0}
+        kinds = {"normal": known > 0, "anomalies": known < 0, "unlabelled": known == 0}
         counts = (f"{int(rows.sum()):,} {name}" for name, rows in kinds.items() if rows.any())
         facts += [("labels", ", ".join(counts))]
         artificial = taught["anomalies"] - int((known < 0).sum())
@@ -326,7 +326,7 @@ def _calibration(fused: Any, summary: Summary) -> Iterator[str]:
         facts.append((where, f"{share}: {told} (95 %: {interval})"))
     yield table(["false alarms" if rate else "alarms", ""], facts)
     if alarms["trained_on"]["flatters"]:
-        yield "Detectors have seen the rows that this was measured on, which flatters it."
+        yield "The detectors were fitted to the rows of this measurement, so it is optimistic."
 
 
 def _measured(summary: Summary) -> list[str]:

@@ -586,11 +586,11 @@ def _reasons(question: Questions, average: float) -> list[str]:
     if average >= 1:
         why = "Every row of the file is asked about"
     elif chance >= 2 * average:
-        why = f"Its answer tells much: {drawn}"
+        why = f"Its answer is informative: {drawn}"
     elif chance <= average:
         why = (
-            f"It is one of the rows that are seldom asked about ({drawn}): without some of these "
-            "nobody would know what the model misses"
+            f"It is one of the rows that are rarely asked about ({drawn}); some of them are needed "
+            "to learn what the model misses"
         )
     else:
         why = drawn.capitalize()

@@ -25,14 +25,14 @@ GRID = (1, 32 / 31, 16 / 15, 8 / 7, 4 / 3, 1.5, 2, 3, 4, 6, 8, 16, 32, 100, floa
 
 ORIGINS = {
     "given": "the rows given to the report",
-    "learnt": "the rows given to the report, most of which the model has learnt from: figures that "
-    "flatter",
+    "learnt": "the rows given to the report, most of which are training rows, so figures are "
+    "optimistic",
     "out-of-fold": "the training rows, each scored by detectors and weights that were learnt "
     "without it, in folds",
-    "prefit": "the rows that taught the weights, each fused by weights that were learnt without "
-    "it; the detectors came fitted, on other rows",
-    "in-sample": "the training rows, scored by detectors that have seen them: figures that flatter "
-    "those that overfit",
+    "prefit": "the rows from which the weights were learnt, each fused by weights learnt without "
+    "it; the detectors were fitted to other rows before",
+    "in-sample": "the training rows, scored by detectors that were fitted to them, so figures are "
+    "optimistic for those that overfit",
 }
 
 

@@ -153,7 +153,7 @@ def _out_of_fold_alarms(found: dict[str, Any]) -> str:
         return ""
     which = "training rows that are no known anomalies"
     which = which if found["unlabelled"] else "normal training rows"
-    seen = "by what has seen them" if found["trained_on"]["flatters"] else "each held out"
+    seen = "by fits that include them" if found["trained_on"]["flatters"] else "each held out"
     told = (
         f"{describe_request(found)}, {per_cent(normal['share'])} measured on {normal['rows']:,} "
         f"{which}, {seen} (95 % interval "
@@ -316,7 +316,7 @@ def _first(counts: Summary, found: Summary) -> str:
     if alarms["trained_on"]["flatters"] and not training:
         learnt = alarms["trained_on"]["rows"]
         which = "them" if learnt == counts["rows"] else f"{learnt:,} of them"
-        return f"{start}, but the model learnt from {which}: how many are false cannot be told."
+        return f"{start}, but the model learnt from {which}: how many are false is unknown."
     if alarms["too_few"]:
         return f"{start}, and there can be none: the model has too few normal rows to set a limit."
     if not f:
@@ -400,12 +400,12 @@ def _precision_words(counts: Summary, found: Summary) -> str:
         )
     if precision["low"] == 0:
         return (
-            f"Precision, expected: {ends} of the alarms are right, for normal rows alone would "
-            "give as many; nobody has labelled these rows."
+            f"Precision, expected: {ends} of the alarms are right, because normal rows alone "
+            "would give as many; these rows have no labels."
         )
     return (
         f"Precision, expected: about {share} of the alarms are right ({ends}), if what is normal "
-        "has not changed since the training; nobody has labelled these rows."
+        "has not changed since the training; these rows have no labels."
     )
 
 
@@ -416,7 +416,7 @@ def _why_unknown(counts: Summary, found: Summary) -> str:
     if wrong is None and counts["guessed"]:
         return "none of these rows has a label"
     if found["alarms"].get("promise"):
-        return "nobody has labelled these rows"
+        return "these rows have no labels"
     if found["alarms"]["unlabelled"] is not None and not counts["guessed"]:
         return "there are no labels, and the threshold was not set by a rate of false alarms"
     return "no row is labelled an anomaly"
@@ -434,8 +434,8 @@ def _next(counts: Summary, found: Summary, commands: Summary) -> list[str]:
     alarms = found["alarms"]
     if alarms["trained_on"]["flatters"] and found["judged_on"]["origin"] == "learnt":
         return [
-            "Judge rows that are new to the model, or give the report none: then each training row "
-            "is judged by what was learnt without it."
+            "Report on new rows, or without DATA: then each training row is scored by fits without "
+            "it."
         ]
     if alarms["too_few"]:
         return [describe_shortage(alarms).removeprefix("Nothing can be called an anomaly: ")]
@@ -461,7 +461,7 @@ def _recalibrate(alarms: Summary) -> str:
 def _look(counts: Summary) -> str:
     f = counts["alarms"]
     if f == 0:
-        return "There is nothing to look at."
+        return "There are no alarms to inspect."
     if f <= FIRST:
         return "Look at the alarm below." if f == 1 else f"Look at the {f} alarms below."
     return f"Look at the strongest {FIRST} first: they are the least likely to be false."

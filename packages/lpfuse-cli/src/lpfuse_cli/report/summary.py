@@ -546,7 +546,7 @@ def _judged_on(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
     caveats = []
     if scored.origin != "given" and hasattr(fused, "best_params_"):
         chosen = ", ".join(fused.best_params_)
-        caveats.append(f"Chosen on the same rows, which flatters the figures a little: {chosen}.")
+        caveats.append(f"Chosen on the same rows, so figures are slightly optimistic: {chosen}.")
     if (fused.out_of_fold_.labels < 0).any() and not (fused.held_out_.labels < 0).any():
         caveats.append("Artificial anomalies taught the weights; they judge nothing here.")
     if scored.origin == "learnt":

@@ -40,7 +40,7 @@ ENDS = {
     "source": "the source ended",
     "rows": "as many rows came as were asked for",
     "idle": "no row came for as long as was asked for",
-    "signal": "it was told to end",
+    "signal": "it was stopped by a signal",
     "drift": "drift was declared",
 }
 

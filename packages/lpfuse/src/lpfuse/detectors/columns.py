@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import product
@@ -387,24 +387,18 @@ class ColumnForest(HeldOutDetector):
 
     def saved_state(self) -> tuple[dict[str, Any], int]:
         """Return what files hold, trees without the values that rows determine, and their size."""
-        state, size = dict(vars(self)), 0
-        if "learnt_" in state:
-            state["trees_"] = [_without_values(tree) for tree in self.trees_]
-            size = sum(tree.value.nbytes for tree in self.trees_)
-        return state, size
+        if not hasattr(self, "learnt_"):
+            return dict(vars(self)), 0
+        size = sum(tree.value.nbytes for tree in self.trees_)
+        return vars(self) | {"trees_": [_without_values(tree) for tree in self.trees_]}, size
 
-    @property
-    def restored_size(self) -> int:
-        """Bytes that `restored` computes."""
-        return sum(tree.value.nbytes for tree in self.trees_ if not tree.value.any())
-
-    def restored(self) -> ColumnForest:
+    def restored(self, charge: Callable[[int], None]) -> ColumnForest:
         """Compute the values of leaves of trees without them."""
-        if hasattr(self, "learnt_"):
-            rows, parts = self._standardised(self.rows_), (self.inputs_, self.outputs_)
-            for tree, learnt, *columns in zip(self.trees_, self.learnt_, *parts, strict=True):
-                if not tree.value.any():
-                    _set_leaves(tree, rows[learnt], *columns)
+        rows = self._standardised(self.rows_) if hasattr(self, "learnt_") else np.empty(0)
+        for k, tree in enumerate(self.trees_ if len(rows) else []):
+            if not tree.value.any():
+                charge(tree.value.nbytes)
+                _set_leaves(tree, rows[self.learnt_[k]], self.inputs_[k], self.outputs_[k])
         return self
 
     def _standardised(self, X: Host) -> Host:

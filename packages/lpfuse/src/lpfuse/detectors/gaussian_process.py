@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import log, pi
 from typing import Any
@@ -244,43 +245,38 @@ class OneClassGP(KernelDetector):
 
     def saved_state(self) -> tuple[dict[str, Any], int]:
         """Return what files hold, no n×n matrix that the training rows determine, and its size."""
+        self.__dict__.pop("_known", None)
         whole = getattr(self, "expansion_", None)
         if whole is None or self.features_ is not None or self.score_type == "mean":
-            return vars(self), 0
+            return dict(vars(self)), 0
         kernel, anchors, n = whole.basis.kernel, whole.basis.anchors, whole.basis.width
         rows = TrainingRows(anchors, None, share=True)
         if not recomputed(
             kernel, anchors, lambda: self._coefficients(kernel, rows)[0], whole.coefficients
         ):
-            return vars(self), 0
+            return dict(vars(self)), 0
         bare = replace(whole, coefficients=np.empty((n, 0)))
         return vars(self) | {"expansion_": bare}, 8 * n**2
 
-    @property
-    def restored_size(self) -> int:
-        """Bytes that `restored` computes."""
-        return 8 * self.expansion_.basis.width**2 if self._lacks_coefficients() else 0
-
-    def restored(self) -> OneClassGP:
+    def restored(self, charge: Callable[[int], None]) -> OneClassGP:
         """Compute the coefficients, if a file does not hold them."""
-        if self._lacks_coefficients():
-            whole = self.expansion_
+        whole = getattr(self, "expansion_", None)
+        if whole is not None and whole.coefficients.shape[1] == 0:
+            charge(8 * whole.basis.width**2)
             rows = TrainingRows(whole.basis.anchors, None, share=True)
             with ops.blas_threads_for(len(rows)):
                 coefficients = self._coefficients(whole.basis.kernel, rows)[0]
             self.expansion_ = replace(whole, coefficients=coefficients)
         return self
 
-    def _lacks_coefficients(self) -> bool:
-        whole = getattr(self, "expansion_", None)
-        return whole is not None and whole.coefficients.shape[1] == 0
-
     def _inverse_diagonal(self) -> Array:  # of (K + N)⁻¹, from the factor that a fit keeps
         inverse = self.expansion_.coefficients[:, 1:]
         return ops.namespace(inverse).sum(inverse**2, axis=1)
 
     def _fit_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
-        precision, vectors, target = self._posterior(features, rows)
+        # `leave_one_out_scores` of the same rows, which comes next in a fused fit, takes it over.
+        self._known = features, self._posterior(features, rows)
+        precision, vectors, target = self._known[1]
         directions = (vectors @ ops.beside(precision * target, vectors))[:, None]
         if self.score_type != "mean":
             # φᵀφ − σ² φᵀ(ΦᵀΦ + σ² I)⁻¹φ: the variance that the training rows explain.
@@ -356,7 +352,9 @@ class OneClassGP(KernelDetector):
     def _leave_one_out_of_features(
         self, features: FeatureMap, rows: TrainingRows
     ) -> tuple[Array, Array]:
-        precision, vectors, target = self._posterior(features, rows)
+        known = self.__dict__.pop("_known", (None, None))
+        whole = known[0] is features and not rows.is_weighted
+        precision, vectors, target = known[1] if whole else self._posterior(features, rows)
         expansion = features.expansion(vectors, rows.X)
         xp = ops.namespace(rows.X)
         precision, target = ops.beside(precision, rows.X), ops.beside(target, rows.X)

@@ -89,6 +89,37 @@ class Explanation:
         lowest = np.argsort(values, kind="stable")[: check_count("n", n)]
         return [int(j) for j in lowest if values[j] < 0 and values[j] + CLEAR * errors[j] < 0]
 
+    def to_shap(self, X: Any = None) -> Any:
+        """Return a :class:`shap.Explanation`, for the plots of shap.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d), optional
+            The rows that were explained, to be shown as the values of the columns. Not with groups
+            of columns.
+
+        Returns
+        -------
+        shap.Explanation
+            ``values`` and ``base_values`` are those of the fused score: high = normal.
+        """
+        try:
+            import shap
+        except ImportError as error:
+            raise ImportError("to_shap needs the package shap: pip install shap") from error
+        data = None if X is None else np.asarray(X)
+        if data is not None and data.shape != self.values.shape:
+            raise ValueError(
+                f"X must have a row and a column for each value, shape {self.values.shape}, got "
+                f"{data.shape}. Pass the rows that were explained, or omit X."
+            )
+        return shap.Explanation(
+            self.values,
+            base_values=np.full(len(self.values), self.base_value),
+            data=data,
+            feature_names=list(self.feature_names),
+        )
+
     def to_frame(self, library: Literal["pandas", "polars"] = "pandas") -> Any:
         """Return a data frame with a line for each row and column, lowest values first.
 

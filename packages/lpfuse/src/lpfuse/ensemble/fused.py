@@ -88,21 +88,21 @@ def _n_detectors(fused: FusedDetector) -> int:
 class FusedDetector(OutlierMixin, BaseEstimator):
     r"""Fuse several anomaly detectors into one, with a threshold that keeps a false-alarm rate.
 
-    The weighted sum of the scaled scores of R detectors, high = normal, is compared with a
+    The weighted sum of the scaled scores of R detectors (high = normal) is compared with a
     threshold:
 
     .. math:: f(x) = \sum_{j=1}^R w_j \, s'_j(x), \qquad \text{normal} \iff f(x) \ge \text{offset}
 
-    Scale and weights are learnt from out-of-fold scores. Rows may be arrays or data frames with
-    text, dates and missing cells. For details see the user guide, ``docs/fused-detector.md``.
+    Scale and weights are learnt from out-of-fold scores. Arrays and data frames with text, dates
+    and missing values are supported. See the user guide, ``docs/fused-detector.md``.
 
     Parameters
     ----------
     detectors : None, "paper" or list, default=None
         Detectors, names such as "lof" or "pyod:HBOS", ``(name, detector)`` or ``(name, detector,
-        columns)``; classifiers learn from labelled anomalies. None: six fast detectors, four robust
-        ones where rows are unlabelled and, from 2 labelled anomalies on, three classifiers.
-        "paper": the four of the paper.
+        columns)``. Classifiers learn from labelled anomalies. None: six fast detectors, plus
+        four robust ones if rows are unlabelled, plus three classifiers from 2 labelled anomalies.
+        "paper": the four detectors of the paper.
     scaler : transformer, default=None
         Puts scores on one scale. None: `TailScaler` for the default detectors with their prior,
         else `TwoSidedMinMax`.
@@ -112,30 +112,32 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     p : float in [1, inf] or "auto", default="auto"
         Norm of the weights of the default fusion without a prior. "auto": that of `fusion`.
     prior : "tables", None, mapping or array-like of shape (R,), default="tables"
-        Weights to start from, if `fusion` is None; labelled anomalies move them as far as held-out
-        rows support it. "tables": those that did well on 151 tables, for the default detectors;
-        otherwise, as with None, equal weights.
+        Initial weights, if `fusion` is None. Labelled anomalies move them as far as held-out rows
+        support it. "tables": weights that worked well on 151 other tables, for the default
+        detectors; equal weights for others. None: equal weights.
     cv : int, splitter, iterable, "in-sample" or "prefit", default=5
         Folds of the out-of-fold scores. "in-sample": detectors score their own training rows, as
-        in the paper. "prefit": detectors are fitted already, on other rows.
+        in the paper. "prefit": detectors are already fitted, to other rows.
     artificial_anomalies : bool, default=False
-        Whether jittered normal rows serve as anomalies where none is labelled.
+        Whether normal rows with added noise are used as anomalies if none is labelled.
     threshold : {"false-alarms", "g-mean"}, default="false-alarms"
-        What sets the threshold: conformal calibration to `false_alarm_rate`, or the best geometric
-        mean of the hit rates on labelled rows.
+        How the threshold is set: by conformal calibration to `false_alarm_rate`, or by the best
+        geometric mean of both hit rates on labelled rows.
     false_alarm_rate : float in (0, 0.5], default=0.05
-        Share of normal rows that may be called anomalies.
+        Share of normal rows that may be flagged.
     contamination : float in (0, 0.5], default=None
-        If given, the share of unlabelled rows that is assumed to be anomalies, 0.025 otherwise, and
-        of rows like the training rows that is called anomalous, in place of `false_alarm_rate`.
+        Assumed share of anomalies among the unlabelled rows. If given, the threshold flags this
+        share of rows like the training rows, and `false_alarm_rate` is not used. None: 0.025 is
+        assumed, and `false_alarm_rate` sets the threshold.
     confidence : float in (0, 1), default=None
-        Probability with which false alarms are at most the rate. None: on average they are.
+        Probability with which the false-alarm rate is at most `false_alarm_rate`. None: it is so
+        on average.
     calibration : {"auto", "cross", "split", "plain"}, default="auto"
-        Which normal rows set the threshold: a fifth that nothing learns from ("split", guaranteed),
-        all by cross-fitting ("cross", within about a point of the rate), or the out-of-fold scores
-        as they are ("plain"). "auto": "split" from 2,000 normal rows on, else "cross".
+        Normal rows that set the threshold: a fifth that is not used for training ("split",
+        guaranteed), all by cross-fitting ("cross", within about a point of the rate), or all by
+        their out-of-fold scores ("plain"). "auto": "split" from 2,000 normal rows on, else "cross".
     n_jobs : int, default=None
-        Detectors and folds that are fitted at a time, as in joblib.
+        Number of detectors and folds fitted in parallel, as in joblib.
     random_state : int, RandomState or None, default=None
         Seed of the folds, and of detectors whose own ``random_state`` is None.
 
@@ -150,14 +152,14 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     scaler_, fusion_ : estimators
         Fitted scaler and fusion.
     certificate_ : Certificate or None
-        How far the weights can be from optimal.
+        Certificate of the weights: a bound on their distance from the optimum.
     offset_ : float
         The threshold.
     fitted_scores_, fitted_labels_ : ndarray of shape (n,)
-        Scores and decisions for the rows passed to `fit`, by fits that did not see them or, of the
-        strangest unlabelled ones, each other.
+        Scores and decisions for the rows passed to `fit`, by fits without the row; the strangest
+        unlabelled rows are scored by fits without all of them.
     columns_, notes_ : dict and list of str
-        What each column of a data frame was taken for, by name and in sentences.
+        Types of the columns of a data frame, and notes on their conversion.
     contamination_ : Estimate
         The share of anomalies among the training rows, with its 95 % interval.
     result_ : CalibratedFit
@@ -242,26 +244,26 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, data frame, or Dask array or data frame, of shape (n, d)
-            Rows. Cells may be missing; a detector that refuses them learns from the rows that are
-            complete in its columns.
+            Training rows. Values may be missing; a detector that does not support this is fitted
+            to the rows that are complete in its columns.
         y : array-like, or Dask array or series, of shape (n,), or one label, optional
             +1 normal, −1 anomaly, 0 or missing (NaN, None, empty) unlabelled; without it, all are
-            unlabelled, and may hide anomalies: ``y=1`` says that all rows are normal. Other labels
-            need `normal` or `anomaly`, unless one is the word "normal". Unlabelled rows always
-            teach, as normal ones, each with a weight that says how probably it is one; labelled
-            rows count in full.
+            unlabelled and may contain anomalies. ``y=1`` declares that all rows are normal. Other
+            labels need `normal` or `anomaly`, unless one is the word "normal". Unlabelled rows are
+            used as normal rows, each with its probability of being normal as weight; labelled rows
+            have full weight.
         groups : array-like of shape (n,), optional
-            Rows of one group (a person, a machine, a day) are never both learnt from and scored.
+            Groups of dependent rows (a person, a machine, a day). Rows of a group are never split
+            between training and scoring.
         kind : array-like of shape (n,) or "clusters", optional
             Kinds of anomalies, by name or as clusters of their features. Each kind is then scored
-            by experts that did not learn from it, as kinds that are yet to come will be.
+            by experts that were fitted without it, like a kind that is still unknown.
         chances : array-like of shape (n,), optional
-            With which chance each labelled row was asked about, as `query` tells it; NaN for labels
-            from elsewhere. Answers then stand for rows that were not asked about as well. Of rows
-            in memory only.
+            Probability with which `query` drew each labelled row; NaN for other labels. Answers
+            are then weighted to represent the rows that were not drawn. Rows in memory only.
         unlabelled : 0, optional
-            Says that 0 in `y` stands for unlabelled rows. It always does; but a `y` of 0 and 1
-            alone, in PyOD normal and anomaly, is refused unless this is said.
+            Declares that 0 in `y` means unlabelled. Needed only if `y` contains just 0 and 1, which
+            mean normal and anomaly in PyOD and are refused otherwise.
         normal, anomaly : value or list of values, optional
             Labels of normal rows, and of anomalies: ``normal="ok"``, ``anomaly=1``. If one of the
             two is given, all other labels are of the other class. Missing ones are unlabelled,
@@ -269,25 +271,23 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             matter. `score` and `teach` read each label as this fit did, and refuse labels that it
             did not see: name both classes where labels are to come that `y` does not hold.
         columns : mapping of str: str, "as-is" or TablePreparation, optional
-            Of a data frame, what columns are, where looking at them would not tell: "number",
-            "category", "date", "elapsed" (days since the first), or "id", "text" and "drop", which
-            are left out; see :func:`lpfuse.frames.learn_preparation`. "as-is": the detectors take
-            the frame itself, as those do that begin with a `ColumnTransformer`.
+            Types of columns of a data frame that should not be detected: "number", "category",
+            "date", "elapsed" (days since the first), or "id", "text" and "drop", which are left
+            out; see :func:`lpfuse.frames.learn_preparation`. "as-is": the detectors receive the
+            frame itself, as pipelines do that begin with a `ColumnTransformer`.
         time : array-like of shape (n,) or str, optional
-            Times of the rows, which are in their order, or the column of a data frame that holds
-            them. Detectors then see windows of the last rows (`lpfuse.time.Windows`), folds are
-            contiguous, and `predict` and `pvalues` follow slow changes
-            (`lpfuse.time.AdaptiveLevel`).
+            Times of the rows in ascending order, or the name of a column of a data frame. Detectors
+            then use windows of the last rows (`lpfuse.time.Windows`), folds are contiguous, and
+            `predict` and `pvalues` follow slow changes (`lpfuse.time.AdaptiveLevel`).
         order : {"time", "random"}, optional
-            "time": as with `time`, for rows at even intervals. "random": the order means nothing.
-            None: where consecutive rows resemble each other, a warning says that no rate can be
-            promised.
+            "time": as with `time`, for evenly spaced rows. "random": the order has no meaning.
+            None: if consecutive rows are correlated, a warning states that no rate is guaranteed.
         subsample : int, default=20_000
-            Rows that a Dask `X` is cut to: drawn evenly, but of known anomalies all are taken, up
-            to half of this. Arrays in memory are used whole.
+            Number of evenly drawn rows of a Dask `X` used for training; known anomalies are all
+            included, up to half of this. Arrays in memory are used completely.
         progress : bool or callable, default=False
-            True: a line on standard error. A function is called with the work that is done and with
-            all of it, as whole numbers in proportion to the time that fits are expected to take.
+            True: print progress to standard error. A function is called with the work done and the
+            total work, as integers proportional to the expected time.
 
         Returns
         -------
@@ -356,7 +356,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         return self
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.int64]:
-        """Fit, and return the decision about each of these rows by fits that did not see it.
+        """Fit, and return the decision for each of these rows by fits without it.
 
         Parameters
         ----------
@@ -366,8 +366,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n,)
-            +1 normal, −1 anomaly: ``fitted_labels_``. As many of the normal rows are called
-            anomalies as of new ones; ``fit(X).predict(X)`` calls fewer.
+            +1 normal, −1 anomaly: ``fitted_labels_``. The false-alarm rate is that of new rows;
+            with ``fit(X).predict(X)`` it is lower.
 
         Examples
         --------
@@ -453,14 +453,14 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         return check_random_state(self.random_state if random_state is None else random_state)
 
     def with_fusion(self, fusion: Any, scaler: Any = None) -> Self:
-        """Return a copy with other weights, learnt from the same scores: no detector is refitted.
+        """Return a copy with another fusion of the same scores, without refitting detectors.
 
         Parameters
         ----------
         fusion : estimator or None
-            As the parameter of that name. One that looks at features is refused: they are not kept.
+            As the parameter of that name. One that uses the features is refused.
         scaler : transformer, optional
-            As the parameter of that name; experts that see scaled scores keep the scale they had.
+            As the parameter of that name. Experts that use scaled scores keep their scale.
 
         Returns
         -------
@@ -696,7 +696,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     def pvalues(
         self, X: Any, time: Any = None, *, level: Literal["adaptive", "fixed"] = "adaptive"
     ) -> Host:
-        """Return how unusual each row is among normal ones: small for anomalies.
+        """Return the p-value of each row among normal rows: small for anomalies.
 
         Parameters
         ----------
@@ -705,15 +705,15 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         time : array-like of shape (n,), optional
             Times of rows in time order; without them they follow the training rows.
         level : {"adaptive", "fixed"}, default="adaptive"
-            Of rows in time order: how unusual a row is among the last rows and the training rows
-            (`lpfuse.time.AdaptiveLevel`), or among the training rows alone. Other rows have a fixed
+            For rows in time order: compare with the last rows and the training rows
+            (`lpfuse.time.AdaptiveLevel`), or with the training rows only. Other rows have a fixed
             level.
 
         Returns
         -------
         ndarray of shape (n,)
-            Conformal p-values, see :func:`lpfuse.threshold.conformal_pvalues`. Hand those of a
-            batch to :func:`lpfuse.threshold.control_false_discoveries`, unless rows are in time
+            Conformal p-values, see :func:`lpfuse.threshold.conformal_pvalues`. For a batch, pass
+            them to :func:`lpfuse.threshold.control_false_discoveries`, unless rows are in time
             order.
         """
         params.check_choice("level", level, ("adaptive", "fixed"))
@@ -725,17 +725,17 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         )
 
     def integrative_pvalues(self, X: Any, method: str = "ratio") -> Host:
-        """Return p-values that labelled anomalies sharpen, as valid as `pvalues` are.
+        """Return p-values that use labelled anomalies, with the validity of `pvalues`.
 
-        Among the detectors, and their fused score, those count that tell labelled anomalies from
-        normal rows: see :func:`lpfuse.threshold.integrative_pvalues`.
+        Labelled anomalies choose among the detectors and their fused score: see
+        :func:`lpfuse.threshold.integrative_pvalues`.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n, d)
             Rows.
         method : {"ratio", "best"}, default="ratio"
-            How the scores of the detectors become one p-value.
+            How the scores of the detectors are combined.
 
         Returns
         -------
@@ -773,7 +773,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         )
 
     def follow(self) -> Stream:
-        """Return a stream that begins after the training rows, which are in time order.
+        """Return a stream that continues the training rows, which are in time order.
 
         Returns
         -------
@@ -793,13 +793,13 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         time : array-like of shape (n,), optional
             As in `pvalues`.
         stream : Stream, optional
-            What rows in time order continue; it moves on. None: they follow the training rows.
+            Stream that the rows continue; it is updated. None: they continue the training rows.
 
         Returns
         -------
         Verdicts
-            What `score_samples`, `decision_function`, `pvalues`, `contributions` and
-            `detector_scores` give; ``to_frame()`` makes a data frame of it.
+            Results of `score_samples`, `decision_function`, `pvalues`, `contributions` and
+            `detector_scores`; ``to_frame()`` converts them to a data frame.
 
         Examples
         --------
@@ -859,37 +859,35 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         groups: Mapping[str, Any] | None = None,
         random_state: Any = 0,
     ) -> Explanation:
-        r"""Return how far each column pushed the scores of rows down: Shapley values.
+        r"""Explain the scores of rows by Shapley values of their columns.
 
-        Columns of the row are put one by one, in a random order, into a row of the background, and
-        the change of the score is recorded; what a column adds is the mean over orders and
-        background rows:
+        The columns of a background row are replaced by those of the row, one by one in random
+        order. The value of a column is the mean change of the score over orders and background
+        rows:
 
         .. math:: \sum_j \phi_j(x) = f(x) - \frac1B \sum_b f(b)
 
-        with f = `score_samples`. These are the values that SHAP calls interventional. Every order
-        is walked both ways, so that sums of functions of one or two columns are attributed without
-        error; up to five columns, nothing is left to chance but the background.
+        with f = `score_samples`. These are interventional values in the terms of SHAP. Each order
+        is used in both directions, so sums of functions of one or two columns are attributed
+        without error. Up to five columns, all coalitions are evaluated.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n, d)
-            Rows, for instance alarms. Each costs ``2 B (d − 1)`` scores with B background rows and
-            one order for each.
+            Rows, for instance alarms. Each needs ``2 B (d − 1)`` scores with B background rows and
+            one order each.
         background : int, array-like or data frame, default=None
-            What to compare with: rows, which are taken as they are, or a number of training rows
-            to draw that are no known anomalies and that the detector calls normal, evenly along
-            their scores. None: 32.
+            Background rows, or the number of training rows to draw, evenly over the scores of
+            those that are predicted normal and not labelled as anomalies. None: 32.
         n_permutations : int or "all", default=None
-            Orders for each background row. None: 1 where these are drawn, whose spread tells the
-            error of both draws; 2 where they are given. "all": the exact values, by all coalitions
-            of up to 16 columns or groups.
+            Orders per background row. None: 1 if the background is drawn, 2 if it is given. "all":
+            exact values from all coalitions of up to 16 columns or groups.
         groups : mapping of str to columns, optional
-            Columns that only make sense together, such as the indicators of a category: they move
-            as one. Names or positions; columns that it does not mention stay on their own.
+            Columns that are explained together, such as the indicators of a category, by name or
+            position. Other columns are explained separately.
         random_state : int, RandomState or None, default=0
-            Draws background and orders. A row gets the same explanation whatever rows are beside
-            it.
+            Seed for background and orders. The explanation of a row does not depend on the other
+            rows.
 
         Returns
         -------
@@ -956,38 +954,36 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         random_state: Any = None,
         return_chances: bool = False,
     ) -> Any:
-        r"""Draw rows to ask a person about, with known chances: the answers that help most.
+        r"""Draw informative rows to be labelled by a person, with known probabilities.
 
-        Most questions go to the rows that one-class detectors, or experts, call strangest, some to
-        rows near the threshold, and a share `explore` to all rows alike, so that no region stays
-        without an answer. Along an order in which like rows are neighbours, the draw is systematic:
-        rows that are alike are rarely asked about together, equal rows never (see
-        :mod:`lpfuse.answers`).
+        Most questions go to the rows with the lowest scores of one-class detectors or experts, some
+        to rows near the threshold, and a share `explore` to rows drawn uniformly. Systematic
+        sampling along an order in which similar rows are neighbours makes similar rows rare, and
+        equal rows impossible, in one call (see :mod:`lpfuse.answers`).
 
         Parameters
         ----------
         X : array-like, data frame, or Dask array or data frame, of shape (m, d)
-            Rows. Those whose label is known, from `fit` or `teach`, are asked about only if there
-            are no others. Training rows are recognised by their values, and judged by their
-            held-out scores.
+            Candidate rows. Rows with a label from `fit` or `teach` are drawn only if there are no
+            others. Training rows are recognised by value and have their held-out scores.
         n_instances : int, default=1
-            Questions; where there are fewer rows that differ, so many.
+            Number of questions, at most the number of distinct rows.
         groups : array-like of shape (m,), optional
-            Of a group one row at most is asked about.
+            At most one row of a group is drawn.
         explore : float in (0, 1], default=0.1
-            Share of the questions that goes to all rows alike. 0.3 to 0.5 makes `audit_answers`
-            tell more, at the price of fewer anomalies found.
+            Share of the questions drawn uniformly. 0.3 to 0.5 makes `audit_answers` more precise,
+            and finds fewer anomalies.
         random_state : int, RandomState or None, default=None
             None: that of the detector.
         return_chances : bool, default=False
-            Whether to return the chances, too: hand them to `teach`.
+            Whether to return the probabilities, too, for `teach`.
 
         Returns
         -------
         positions : ndarray of shape (n_instances,)
             Rows of `X`.
         chances : ndarray of shape (n_instances,)
-            The chance with which each was drawn. Only if `return_chances`.
+            Probability with which each row was drawn. Only if `return_chances`.
 
         Examples
         --------
@@ -1019,24 +1015,24 @@ class FusedDetector(OutlierMixin, BaseEstimator):
 
     @logged_once
     def teach(self, X: Any, y: Any, *, chances: Any = None) -> Self:
-        """Learn from answers: weights, threshold and experts, without fitting one-class detectors.
+        """Refit weights, threshold and experts to answers; keep the one-class detectors.
 
         Parameters
         ----------
         X : array-like or data frame of shape (m, d)
-            Rows that were answered: training rows, which are recognised, or others, which are
-            added to them.
+            Rows with answers: training rows, which are recognised by value, or other rows, which
+            are added to them.
         y : array-like of shape (m,)
             Labels as `fit` saw them; missing: don't know. If `fit` took no number otherwise: +1
             normal, −1 anomaly, 0 don't know.
         chances : array-like of shape (m,), optional
-            With which each row was asked about, from ``query(..., return_chances=True)``; NaN for
-            labels from elsewhere. Rows of one call were asked about together.
+            Probability with which each row was drawn, from ``query(..., return_chances=True)``; NaN
+            for other labels. Rows of one call belong to one query.
 
         Returns
         -------
         FusedDetector
-            This detector, changed. Where something is refused it stays what it was.
+            The updated detector. If the input is refused, it is unchanged.
 
         Notes
         -----
@@ -1092,13 +1088,13 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         Parameters
         ----------
         confidence : float in (0, 1), default=0.95
-            Of the intervals.
+            Confidence level of the intervals.
 
         Returns
         -------
         AnswerAudit
             Share of anomalies, hit rate, precision, false alarms and AUC, each with an interval;
-            ``.summary()`` says it in words.
+            ``.summary()`` returns them in sentences.
         """
         check_is_fitted(self)
         self._check_teachable()
@@ -1120,33 +1116,32 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, data frame, or Dask array or data frame, of shape (n, d)
-            Normal rows as they come now, that nothing has learnt from.
+            Current normal rows that were not used for training.
         scale : bool or "auto", default="auto"
-            Whether a third of the rows, drawn at random, sets the scale of each detector's scores
-            anew, and the others the threshold. "auto": from 200 rows on.
+            Whether a third of the rows, drawn at random, sets the scale of the detectors' scores,
+            and the others the threshold. "auto": from 200 rows on.
         subsample : int, default=20_000
-            Rows that a Dask `X` is cut to.
+            Number of evenly drawn rows of a Dask `X`.
 
         Returns
         -------
         FusedDetector
-            This detector, changed. Where something is refused it stays what it was.
+            The updated detector. If the input is refused, it is unchanged.
 
         Notes
         -----
-        **What is promised.** With m rows that set the threshold, and no part in anything else, a
-        new normal row that is exchangeable with them is called an anomaly with the probability
+        **Guarantee.** With m rows that set the threshold and are used for nothing else, a new
+        normal row that is exchangeable with them is flagged with probability
 
         .. math:: \alpha - \frac{1}{m + 1} < P(\text{false alarm}) \le \alpha
 
-        as after ``calibration="split"``, on the left if scores have no ties; with `confidence`, see
-        :func:`lpfuse.threshold.conformal_offset`. Earlier rows no longer count: where X is of one
-        shift or one machine, that is what the promise is of. Anomalies in X raise fewer alarms: the
-        rate then holds for rows as in X.
+        as after ``calibration="split"``; the left inequality needs scores without ties. With
+        `confidence`, see :func:`lpfuse.threshold.conformal_offset`. Earlier rows no longer count:
+        if X is from one shift or machine, so is the guarantee. Anomalies in X lower the threshold.
 
-        **What stays.** Detectors and weights; so a new kind of normal rows that the detectors find
-        as strange as anomalies costs hits, and calls for a new fit. `teach` and `with_fusion` keep
-        the rows for the threshold, and learn the scale from the training rows again.
+        **Unchanged** are detectors and weights. If normal rows of a new kind score as low as
+        anomalies, fit again. `teach` and `with_fusion` keep the rows for the threshold, and learn
+        the scale from the training rows again.
 
         Examples
         --------
@@ -1258,9 +1253,9 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         Parameters
         ----------
         path : path-like
-            The file. It appears whole or not at all.
+            The file. An existing file is replaced only when the new one is complete.
         key : bytes, optional
-            A secret that signs it, see :func:`lpfuse.io.save`.
+            Secret to sign the file with, see :func:`lpfuse.io.save`.
         """
         save(self, path, key=key)
 
@@ -1309,21 +1304,21 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         title: str = "Model card",
         use: str | None = None,
     ) -> None:
-        """Write a model card in Markdown: data, weights and their proof, calibration, limits.
+        """Write a model card in Markdown: data, weights, certificate, calibration, limits.
 
         Parameters
         ----------
         path : path-like
-            The file. It appears whole or not at all.
+            The file. An existing file is replaced only when the new one is complete.
         X, y : rows and labels, optional
-            To measure on; without them, the training rows out of fold.
+            Rows to measure on; by default the training rows, out of fold.
         title, use : str, optional
-            The heading; what the model is meant for. See :func:`lpfuse_cli.report.write_card`.
+            Title and intended use. See :func:`lpfuse_cli.report.write_card`.
         """
         write_card(self, path, X, y, title=title, use=use)
 
     def summary(self) -> str:
-        """Say what was learnt: rows, columns, where the weights come from, and the threshold.
+        """Describe the fit: rows, columns, the origin of the weights, and the threshold.
 
         Returns
         -------
@@ -1532,7 +1527,7 @@ class TableModel:
     format: TableFormat = OPEN
     anomaly: Any = None
 
-    def restored(self) -> FusedDetector:
+    def restored(self, charge: Any) -> FusedDetector:
         """Return the detector, which now holds how columns become features."""
         fused, made = self.fused, self.preparation
         made.names = (*made.columns, *made.dropped)

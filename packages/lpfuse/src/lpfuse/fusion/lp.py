@@ -222,7 +222,7 @@ class LpFusion(WeightedSum):
         \quad \text{subject to} \quad \|w - w_0\|_p \le r
 
     where row ``s_i`` holds the R scores of sample i, high = normal, and ``y_i`` is +1 for normal
-    and −1 for anomalous samples. p = 1 favours a single detector, p = ∞ trusts all of them. Without
+    and −1 for anomalous samples. p = 1 favours a single detector, p = ∞ uses all of them. Without
     a prior the ball is ``‖w‖_p ≤ 1``; with one, the data move the weights by at most r from the
     given weights w₀. Every fit has a `Certificate`, which bounds how far the weights are from
     optimal.
@@ -269,9 +269,6 @@ class LpFusion(WeightedSum):
         each of them. Not with `nonnegative` and a prior together.
     q : float in [1, inf], default=2.0
         Exponent of the norm within a family. Only with `groups`.
-    l1_ratio : float in (0, 1], default=None
-        Share ρ of the ℓ1 norm in an elastic ball, ``ρ‖v‖₁ + (1 − ρ)‖v‖₂² ≤ 1`` with
-        ``v = (w − w₀)/r``, which then replaces that of p. Not with `groups`.
 
     Attributes
     ----------
@@ -353,7 +350,6 @@ class LpFusion(WeightedSum):
         radius: float = 1.0,
         groups: Any = None,
         q: float = 2.0,
-        l1_ratio: float | None = None,
     ) -> None:
         self.p = p
         self.loss = loss
@@ -368,7 +364,6 @@ class LpFusion(WeightedSum):
         self.radius = radius
         self.groups = groups
         self.q = q
-        self.l1_ratio = l1_ratio
 
     def fit(self, S: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the weights.
@@ -462,9 +457,9 @@ class LpFusion(WeightedSum):
         return check_prior(self.prior, R, names, self.nonnegative)
 
     def _norm(self, R: int, names: Sequence[str] | None) -> dict[str, Any]:
-        """Return what else than p the norm has: groups of R named columns, or the share of ℓ1."""
+        """Return what else than p the norm has: q and the groups of R named columns."""
         if self.groups is None:
-            return {"l1_ratio": self.l1_ratio}
+            return {}
         groups = check_groups(self.groups, R, names)
         return {"groups": groups.tolist(), "q": params.check_p(self.q, "q")}
 
@@ -521,10 +516,6 @@ class LpFusion(WeightedSum):
         params.check_number("tol", self.tol, above=0, at_most=1)
         params.check_number("imaginary_anomalies", self.imaginary_anomalies, at_least=0)
         params.check_number("radius", self.radius, at_least=0, at_most=LARGEST)
-        if self.l1_ratio is not None:
-            params.check_number("l1_ratio", self.l1_ratio, above=0, at_most=1)
-        if self.groups is not None and self.l1_ratio is not None:
-            raise ValueError("groups and l1_ratio are two norms: give one of them.")
         if self.groups is not None and self.nonnegative and self.prior is not None:
             raise ValueError(
                 "groups with a prior do not keep weights ≥ 0: use nonnegative=False, or no prior."
@@ -580,8 +571,6 @@ def lp_path(
     for name in {"p", "solver"} & parameters.keys():
         raise TypeError(f"lp_path does not accept {name}: it solves for every p of ps.")
     fusion = LpFusion(**parameters)
-    if fusion.l1_ratio is not None:
-        raise ValueError("l1_ratio replaces the norm of p: use LpFusion for each value of it.")
     grid = [params.check_p(p) for p in ps]
     if not grid:
         raise ValueError("ps is empty: give at least one p in [1, inf].")

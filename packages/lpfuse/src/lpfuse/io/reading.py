@@ -468,10 +468,7 @@ class Decoder:
             vars(made).update(_defaults(kind, values) | values)
             if hasattr(made, "__post_init__"):  # the checks of a new instance
                 made.__post_init__()
-            if hasattr(kind.cls, "restored"):
-                self.charge(getattr(made, "restored_size", 0))
-                made = made.restored()
-            return made
+            return made.restored(self.charge) if hasattr(kind.cls, "restored") else made
         self.sklearn_names.append(name)
         made = safety.make(kind.cls, {each: values[each] for each in kind.words if each in values})
         fitted = {each: values[each] for each in values if each not in kind.words}

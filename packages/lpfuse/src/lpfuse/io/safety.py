@@ -737,7 +737,8 @@ def is_plain_view(transformer: Any, rows: Any) -> bool:
     name, known = type(transformer).__name__, getattr(transformer, "__dict__", {})
     if not _is_array(rows, "f", None, None) or not rows.size or not np.isfinite(rows).all():
         return False
-    d, lists = rows.shape[1], [known.get("knots_"), known.get("quantiles_")]
+    d = rows.shape[1]
+    lists: list[Any] = [known.get("knots_"), known.get("quantiles_")]
     if rows.dtype != np.float64 or known.get("n_features_in_") != d:
         return False
     if saved_name(type(transformer)) == "NormalQuantiles":

@@ -25,7 +25,6 @@ from lpfuse._files import saved_name
 from lpfuse.io import safety
 from lpfuse.io import safety as container
 from lpfuse.io.reading import Decoder, Loadable, is_data, loadable_of, show
-from lpfuse.io.safety import LoadError
 
 
 def save(estimator: Any, path: str | PathLike[str], *, key: bytes | None = None) -> None:
@@ -77,7 +76,7 @@ def save(estimator: Any, path: str | PathLike[str], *, key: bytes | None = None)
             encoder.members.__getitem__, lambda name, _: encoder.foreign[name], lambda size: None
         )
         decoder.read(manifest["root"], encoder.objects)
-    except LoadError as error:
+    except ValueError as error:
         raise TypeError(
             f"The estimator cannot be saved, because it could not be loaded: {error}"
         ) from error
@@ -286,7 +285,9 @@ class Arrays:
         """Describe a table of which at least half of the rows are elsewhere, or equal others."""
         known = self._tables.setdefault(array.shape[1], [])
         own, first, inverse = np.unique(_hashes(array), return_index=True, return_inverse=True)
-        places, parts, sources, end = np.full(len(own), -1), [], [], 0
+        places, end = np.full(len(own), -1), 0
+        parts: list[Any] = []
+        sources: list[list[int]] = []
         for table in known:
             found = np.where(places < 0, table.find(own), -1)
             if (found >= 0).any():
@@ -352,7 +353,7 @@ def _hashes(rows: Any) -> NDArray[np.uint64]:
     """Return a number for each row; equal rows, to the bit, have the same one."""
     words = np.ascontiguousarray(rows).view(np.uint64)
     factors = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64) | 1
-    found: NDArray[np.uint64] = ((words ^ (words >> 29)) * factors).sum(axis=1)
+    found: Any = ((words ^ (words >> 29)) * factors).sum(axis=1)
     return found ^ (found >> 32)
 
 

@@ -28,7 +28,6 @@ from lpfuse.verification.intervals import (
     Rows,
     conjugate,
     norm,
-    square_root,
     total,
 )
 
@@ -47,9 +46,8 @@ from lpfuse.verification.intervals import (
 # ``Σ c gain(α) − max{vᵀw : w in the ball}`` is below the optimum. Costs are sums and quotients of
 # the user's weights, by class: they stay rational.
 #
-# With groups the norm is that of p of the norms of q of the groups. An elastic ball has
-# φ(z) = ρ‖z‖₁ + κ‖z‖₂² ≤ 1 for z = (w − w₀)/r, κ = 1 − ρ; its norm is the least s with φ(z/s) ≤ 1,
-# and for every λ > 0 no vᵀz is above λ + Σ (|v_j| − λρ)₊² / 4λκ.
+# With groups the norm is that of p of the norms of q of the groups; the dual norm has the
+# conjugates of both.
 
 
 Vector = NDArray[np.float64]
@@ -69,17 +67,11 @@ class Ball(NamedTuple):
     nonnegative: bool
     groups: list[list[int]] | None = None  # the positions of the weights of each
     inner: Fraction | float = 2.0
-    l1_ratio: Fraction | None = None
 
     def distance(self, w: Vector) -> Interval:
         """``‖w − w₀‖``."""
         apart = [Fraction(x) - c for x, c in zip(w.tolist(), self.centre, strict=True)]
-        if self.l1_ratio is None:
-            return self._norm(apart, self.p, self.inner)
-        linear = self.l1_ratio * sum(map(abs, apart))
-        square = linear**2 + 4 * (1 - self.l1_ratio) * sum(x * x for x in apart)
-        root = square_root(square)
-        return Interval((linear + root.low) / 2, (linear + root.high) / 2)
+        return self._norm(apart, self.p, self.inner)
 
     def _norm(self, v: Sequence[Fraction], p: Any, q: Any) -> Interval:
         """``‖v‖_p``; with groups, that of their norms of q."""
@@ -87,28 +79,6 @@ class Ball(NamedTuple):
             return norm(v, p)
         each = [norm([v[j] for j in group], q) for group in self.groups]
         return Interval(norm([x.low for x in each], p).low, norm([x.high for x in each], p).high)
-
-    def _dual_norm(self, u: Sequence[Fraction]) -> Interval:
-        """``max {uᵀz : ‖z‖ ≤ 1}``, for an elastic ball a bound of it."""
-        if self.l1_ratio is None:
-            return self._norm(u, conjugate(self.p), conjugate(self.inner))
-        top = max(map(abs, u))
-        if not top:
-            return Interval.point(Fraction(0))
-        level = top * Fraction(self._elastic_level(np.array([float(abs(x) / top) for x in u])))
-        beyond = [max(abs(x) / level - self.l1_ratio, Fraction(0)) for x in u]
-        return Interval.point(level * (1 + sum(x * x for x in beyond) / (4 * (1 - self.l1_ratio))))
-
-    def _elastic_level(self, size: Vector) -> float:
-        """Return the λ at which ``Σ (v²/λ² − ρ²)₊ = 4κ``, of sizes of at most 1, by halving."""
-        assert self.l1_ratio is not None
-        rho = float(self.l1_ratio)
-        low, high = 0.0, min(1.0 / rho, size.size**0.5 / (2.0 * (1.0 - rho) ** 0.5))
-        for _ in range(SEARCH):
-            middle = (low + high) / 2.0
-            used = np.maximum((size / middle) ** 2 - rho * rho, 0.0)
-            low, high = (middle, high) if used.sum() > 4.0 * (1.0 - rho) else (low, middle)
-        return high
 
     def support(self, v: Sequence[Interval]) -> Interval:
         """``max {vᵀw : w in the ball}``, or more: ``r‖u‖_q + uᵀw₀``, with w ≥ 0 for some u ≥ v."""
@@ -123,7 +93,7 @@ class Ball(NamedTuple):
     def _reach(self, u: Sequence[Fraction], centre: Sequence[Fraction]) -> Interval:
         """``r‖u‖_q + uᵀw₀``."""
         along = sum((x * c for x, c in zip(u, centre, strict=True)), Fraction(0))
-        out = self._dual_norm(u)
+        out = self._norm(u, conjugate(self.p), conjugate(self.inner))
         return Interval(self.radius * out.low + along, self.radius * out.high + along)
 
     def _candidates(self, v: list[Fraction]) -> list[list[Fraction]]:
@@ -146,16 +116,12 @@ class Ball(NamedTuple):
         shares = np.array([min(float(c / self.radius), 1e300) for c in self.centre])
         with np.errstate(all="ignore"):
             powers = np.where(shares < 1.0, shares ** (float(self.p) - 1.0), np.inf)
-            if self.l1_ratio is not None:
-                powers = float(self.l1_ratio) + 2.0 * (1.0 - float(self.l1_ratio)) * shares
 
             def floors(level: Any) -> Any:
                 return -np.where(powers > 0.0, level * powers, 0.0)
 
             def beyond(log_level: float) -> bool:
                 u = np.maximum(small, floors(math.exp(log_level)))
-                if self.l1_ratio is not None:
-                    return self._elastic_level(np.abs(u)) > math.exp(log_level)
                 most = float(np.abs(u).max()) or 1.0  # a high power of small numbers is nothing
                 size = most * float(np.linalg.norm(u / most, float(conjugate(self.p))))
                 return size > math.exp(log_level)
@@ -232,12 +198,9 @@ class StatedProblem:
                 factors = {1: half / normal, -1: half / anomalies}
         p, radius = options["p"], Fraction(options["radius"])
         exact = math.inf if p == math.inf else Fraction(p)
-        q, ratio = options["q"], options["l1_ratio"]
-        inner = math.inf if q == math.inf else Fraction(q)
-        elastic = None if ratio is None or ratio == 1.0 else Fraction(ratio)
-        exact = Fraction(1) if ratio == 1.0 else exact
+        inner = math.inf if options["q"] == math.inf else Fraction(options["q"])
         common = exact, centre, radius, bool(options["nonnegative"])
-        ball = Ball(*common, options["groups"], inner, elastic)
+        ball = Ball(*common, options["groups"], inner)
         squares = options["loss"] == "least_squares"
         free = bool(options["fit_intercept"]) and bool(has_anomalies)
         return cls(S, y, m, imaginary, factors, ball, squares, free)
@@ -483,7 +446,8 @@ class Range(NamedTuple):
 # figure is below 0, as no loss is.
 YES_OR_NO, LARGEST = (False, True), 1e9
 PARAMETERS: dict[str, Any] = {
-    "p": Range(1.0, math.inf), "tol": Range(math.ulp(0.0), 1.0), "radius": Range(0.0, LARGEST),
+    "p": Range(1.0, math.inf), "q": Range(1.0, math.inf), "tol": Range(math.ulp(0.0), 1.0),
+    "radius": Range(0.0, LARGEST),
     "imaginary_anomalies": Range(0.0), "loss": ("hinge", "least_squares"),
     "class_weight": (None, "balanced"), "fit_intercept": YES_OR_NO, "nonnegative": YES_OR_NO,
 }  # fmt: skip
@@ -794,10 +758,6 @@ def _stated(fusion: Any, rows: Sequence[Any], read: Reader) -> StatedProblem | N
     options = {name: read.value(fusion, name, domain) for name, domain in PARAMETERS.items()}
     domain = Range(0.0 if options["nonnegative"] else -LARGEST, LARGEST)
     centre = read.vector("prior", _prior(fusion.prior, names, R), R, domain)
-    options["q"] = read.value(fusion, "q", Range(1.0, math.inf))
-    options["l1_ratio"] = None
-    if fusion.l1_ratio is not None:
-        options["l1_ratio"] = read.value(fusion, "l1_ratio", Range(math.ulp(0.0), 1.0))
     options["groups"] = _groups(fusion.groups, names, R, read)
     if read.faults:
         return None
@@ -851,7 +811,7 @@ def _alike(a: Any, b: Any) -> bool:
 def _check_certified(fusion: Any) -> None:
     """Raise for a fusion without a certificate, or without the parameters of the problem."""
     check_is_fitted(fusion)
-    if not all(hasattr(fusion, name) for name in (*PARAMETERS, "prior", "certificate_")):
+    if not all(hasattr(fusion, name) for name in (*PARAMETERS, "prior", "groups", "certificate_")):
         raise TypeError(
             f"{quote(type(fusion).__name__)} comes without a certificate, so there is nothing to "
             "verify. Weights with a proof are those of LpFusion, also inside a FusedDetector."

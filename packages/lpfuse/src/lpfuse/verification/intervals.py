@@ -102,21 +102,6 @@ def conjugate(p: Fraction | float) -> Fraction | float:
     return math.inf if p == 1 else p / (p - 1)
 
 
-def square_root(x: Fraction) -> Interval:
-    """``√x`` for x ≥ 0.
-
-    Examples
-    --------
-    >>> found = square_root(Fraction(2))
-    >>> found.low**2 <= 2 <= found.high**2, float(found.high - found.low) < 1e-50
-    (True, True)
-    """
-    bits = 2 * max(200, x.denominator.bit_length())
-    root = math.isqrt((x.numerator << bits) // x.denominator)
-    unit = 1 << (bits // 2)
-    return Interval(Fraction(root, unit), Fraction(root + 1, unit))
-
-
 def norm(v: Sequence[Fraction], p: Fraction | float) -> Interval:
     """``‖v‖_p``.
 
