@@ -309,7 +309,8 @@ def _beside(found: list[dict[str, Any]]) -> str:
             told = (f"over {r['limit']}, stopped", "–", "–")
         rows.append((f"{r['rows']:,}", r["method"], *told))
     return (
-        "## Side by side\n\nOne run, each method in a process of its own; lpfuse and XGBOD are "
+        "## Side by side\n\nEach method in a process of its own, within half an hour, one machine; "
+        "lpfuse and XGBOD are "
         f"given 20 labelled anomalies. Scores: {SCORED:,} rows. A method is stopped at a limit "
         "of CPU seconds.\n\n"
         + _table("| rows | method | fit, CPU s | scores, CPU s | memory, GiB |", rows)
