@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from helpers.cases import cases
-from lpfuse import FusedDetector
+from lpfuse import FusedDetector, load
 from lpfuse.adapters import PyODDetector
 
 pytest.importorskip("pyod", reason="PyOD is an extra")
@@ -117,6 +117,14 @@ def test_members_are_calibrated_as_all_others():
     assert abs(alarms[0] - 0.1) < 0.04
     assert_allclose(np.mean(alarms[1:]), alarms[0])
     assert (fused.predict(np.full((1, 3), 6.0)) < 0).all()
+
+
+@cases("detector", [ECOD(), COF(n_neighbors=8)])
+def test_what_is_kept_of_the_training_rows_is_saved(detector, tmp_path):
+    fused = FusedDetector([("mine", detector)], cv=2, random_state=0).fit(X, 1)
+    fused.save(tmp_path / "model")
+    again = load(tmp_path / "model", trusted=[type(detector)])
+    assert_allclose(again.score_samples(NEW), fused.score_samples(NEW), rtol=0, atol=0)
 
 
 def test_cook_distances_use_at_most_a_thousand_rows():

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from research.speed import file_to_verdict, growth
 from research.speed.detectors import results as detector_results
 from research.speed.detectors import tables as detector_tables
 from research.speed.rows import results as row_results
@@ -34,6 +36,17 @@ def test_the_page_from_rows_to_verdicts():
     found = row_results.Results.load([stored])
     assert row_tables.results_page(found) == (PAGES / "rows.md").read_text()
     assert (PAGES / "rows.png").exists()
+
+
+def test_the_page_from_a_file_to_a_verdict():
+    records = file_to_verdict.stored(STORED / "file_to_verdict.jsonl")
+    assert file_to_verdict.page(records) == (PAGES / "file-to-verdict.md").read_text()
+    assert (PAGES / "file-to-verdict.png").exists()
+
+
+def test_exponents_are_those_of_a_power_law():
+    rows = np.array([1e3, 1e4, 1e5, 1e6])
+    assert growth.slope(rows, 7.0 * rows**0.75) == pytest.approx((0.75, 0.0), abs=1e-6)
 
 
 def test_the_page_of_faces():

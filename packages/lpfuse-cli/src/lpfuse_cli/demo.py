@@ -208,14 +208,13 @@ def areas_of(fused: FusedDetector, task: Task) -> Areas:
 def _what_is_done() -> str:
     parts = "\n".join(f"  {name}: {part}" for name, part in PARTS.items())
     return (
-        "Several detectors that see a part each, as sensors with a monitor of their own do. Data: "
-        "the four\nsets of classes that come with scikit-learn, each class being the normal one in "
-        "turn. Half of it is\nlearnt from, with "
-        f"{KNOWN} known anomalies out of the other classes; the rest is judged. A detector\n(five "
-        f"nearest neighbours) sees:\n{parts}\n"
-        "These parts and the number of known anomalies were settled after several had been tried, "
-        "on other\nsplits than these; with 5 known anomalies the gain over the plain sum is about "
-        "halved.\n"
+        "Detectors that see part of the columns each, like sensors with monitors of their own. "
+        "Data: the four\nclassification sets of scikit-learn, with each class as the normal one in "
+        f"turn. Training uses half\nof the class and {KNOWN} anomalies of other classes; the other "
+        "rows are the test. A detector (five\nnearest neighbours) sees:\n"
+        f"{parts}\n"
+        "These parts and the number of known anomalies were chosen after several had been tried, "
+        "on other\nsplits. With 5 known anomalies the gain over the plain sum is about half.\n"
     )
 
 

@@ -36,7 +36,7 @@ def test_demo_compares_fusion_with_alternatives(quick, tmp_path):
     for rival, words in demo.RIVALS.items():
         assert f" | {rival} " in answer.stdout
         assert f"{rival}: {words}" in answer.stdout
-    assert "settled after several had been tried" in answer.stdout
+    assert "chosen after several had been tried" in answer.stdout
     assert "lpfuse fit YOURS.csv" in answer.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
     page = (tmp_path / "report.html").read_text(encoding="utf-8")

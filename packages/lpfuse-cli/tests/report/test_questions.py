@@ -242,4 +242,4 @@ def test_detectors_that_are_silent_or_say_nothing_are_told():
     assert "silent" in html(found)
     plain = FusedDetector(fused.detectors, fusion=FixedRule("median"), random_state=0).fit(X)
     page = html(ask(plain, pl.DataFrame(X, schema=list("abcd")), 3))
-    assert "The fusion of this model is no sum" in page
+    assert "The fusion of this model is not a sum" in page

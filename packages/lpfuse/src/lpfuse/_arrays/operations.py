@@ -664,7 +664,10 @@ def invert_lower(L: Array, at_once: int = INVERTED_AT_ONCE) -> Array:
     """
     if is_numpy(L):
         trtri: Any = _linalg().get_lapack_funcs("trtri", (L,))
-        return np.tril(trtri(L, lower=1, overwrite_c=1)[0])
+        inverse: Array = trtri(L, lower=1, overwrite_c=1)[0]
+        for j in range(1, len(inverse)):  # in place, column by column: no second matrix
+            inverse[:j, j] = 0.0
+        return inverse
     return namespace(L).tril(_invert_halves(L, at_once))
 
 

@@ -7,7 +7,9 @@ what to do.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import array_api_compat
@@ -163,8 +165,25 @@ def warn_reversed_columns(
         _warn(found, [names[j] for j in found.columns], remedy, stacklevel + 1)
 
 
+_unheard = ContextVar("unheard", default=False)
+
+
+@contextmanager
+def unheard_warnings() -> Iterator[None]:
+    """Ignore warnings, and do not look for what scores would give rise to."""
+    before = _unheard.set(True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        _unheard.reset(before)
+
+
 def warn_doubtful_scores(S: Array, labels: Array | None, names: Sequence[str] | None) -> None:
     """Warn about reversed columns and unequal scales of checked scores of any array library."""
+    if _unheard.get():
+        return
     y = None
     if labels is None:
         rows = _evenly_spaced(int(S.shape[0]))
@@ -399,8 +418,9 @@ def _check_table(values: Any, table: Table, estimator: Any) -> Array:
     names = column_names(values, estimator)
     foreign = array_api_compat.is_array_api_obj(values) and not ops.is_numpy(values)
     checked = _check_array_api(values, table) if foreign else _check_numpy(values, table, names)
-    if estimator is None:  # raises for invalid column names before anything is fitted
-        validate_data(BaseEstimator(), values, skip_check_array=True)
+    if estimator is None:
+        if type(values) is not np.ndarray:  # raises for invalid names before anything is fitted
+            validate_data(BaseEstimator(), values, skip_check_array=True)
     else:
         check_columns(values, estimator)
     # Training scores are squared; rows that are only scored have no limit.
@@ -411,12 +431,23 @@ def _check_table(values: Any, table: Table, estimator: Any) -> Array:
 
 def check_columns(X: Any, estimator: Any) -> None:
     """Raise where number or names of the columns differ from those of a fitted estimator."""
-    validate_data(estimator, to_known_frame(X), reset=False, skip_check_array=True)
+    same = X.shape[1] if _has_no_names(X, estimator) else None
+    if same is None or getattr(estimator, "n_features_in_", same) != same:
+        validate_data(estimator, to_known_frame(X), reset=False, skip_check_array=True)
 
 
 def record_columns(estimator: Any, S: Any) -> None:
     """Set ``n_features_in_`` and ``feature_names_in_``, as the last step of a ``fit``."""
-    validate_data(estimator, to_known_frame(S), skip_check_array=True)
+    if _has_no_names(S, estimator):
+        estimator.n_features_in_ = S.shape[1]
+    else:
+        validate_data(estimator, to_known_frame(S), skip_check_array=True)
+
+
+def _has_no_names(X: Any, estimator: Any) -> bool:
+    """Tell whether columns have no names, here and there: scikit-learn takes long to find out."""
+    is_plain = type(X) is np.ndarray and X.ndim == 2
+    return is_plain and not hasattr(estimator, "feature_names_in_")
 
 
 def column_names(S: Any, estimator: Any = None) -> list[str] | None:

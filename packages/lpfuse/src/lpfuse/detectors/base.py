@@ -393,7 +393,8 @@ class KernelDetector(KernelScorer, RefittedDetector):
                 rows.cache(kernel)["warned"] = True
             scores = self._learn(kernel, rows, exact)
             if not (thresholds and self._uses_held_out_rows()):
-                self._set_training_offset(rows, scores)
+                rough = not thresholds and scores is None and not rows.is_sample
+                self._set_training_offset(_some_of(rows) if rough else rows, scores)
         self._warn_if_few_rows(rows)
 
     def _warn_if_few_rows(self, rows: TrainingRows) -> None:
@@ -464,6 +465,13 @@ class KernelDetector(KernelScorer, RefittedDetector):
     def _fit_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
         """Set `expansion_` from features; return the rows' scores where they are a by-product."""
         raise NotImplementedError
+
+
+def _some_of(rows: TrainingRows) -> TrainingRows:
+    """Return a few rows, evenly spaced, for a threshold that is not used."""
+    n = min(len(rows), ROUGH_THRESHOLD_ROWS)
+    some = np.linspace(0, len(rows) - 1, n).astype(np.int64)
+    return TrainingRows(ops.take(rows.X, some), rows.weights[some], None)
 
 
 def fit_together(

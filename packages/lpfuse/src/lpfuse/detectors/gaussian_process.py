@@ -245,6 +245,7 @@ class OneClassGP(KernelDetector):
 
     def saved_state(self) -> tuple[dict[str, Any], int]:
         """Return what files hold, no n×n matrix that the training rows determine, and its size."""
+        self.__dict__.pop("_known", None)
         whole = getattr(self, "expansion_", None)
         if whole is None or self.features_ is not None or self.score_type == "mean":
             return dict(vars(self)), 0
@@ -273,7 +274,9 @@ class OneClassGP(KernelDetector):
         return ops.namespace(inverse).sum(inverse**2, axis=1)
 
     def _fit_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
-        precision, vectors, target = self._posterior(features, rows)
+        # `leave_one_out_scores` of the same rows, which comes next in a fused fit, takes it over.
+        self._known = features, self._posterior(features, rows)
+        precision, vectors, target = self._known[1]
         directions = (vectors @ ops.beside(precision * target, vectors))[:, None]
         if self.score_type != "mean":
             # φᵀφ − σ² φᵀ(ΦᵀΦ + σ² I)⁻¹φ: the variance that the training rows explain.
@@ -349,7 +352,9 @@ class OneClassGP(KernelDetector):
     def _leave_one_out_of_features(
         self, features: FeatureMap, rows: TrainingRows
     ) -> tuple[Array, Array]:
-        precision, vectors, target = self._posterior(features, rows)
+        known = self.__dict__.pop("_known", (None, None))
+        whole = known[0] is features and not rows.is_weighted
+        precision, vectors, target = known[1] if whole else self._posterior(features, rows)
         expansion = features.expansion(vectors, rows.X)
         xp = ops.namespace(rows.X)
         precision, target = ops.beside(precision, rows.X), ops.beside(target, rows.X)

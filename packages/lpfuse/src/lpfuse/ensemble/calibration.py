@@ -17,7 +17,6 @@ one fit is put there among the other's (`map_quantiles`).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,6 +30,7 @@ from lpfuse._arrays.operations import Host
 from lpfuse._base import lower_quantile
 from lpfuse._files import saved_as
 from lpfuse._validation import params
+from lpfuse._validation.tables import unheard_warnings
 from lpfuse.ensemble.combination import Combination, Gaps, without_gaps
 from lpfuse.ensemble.pool import Pool
 from lpfuse.ensemble.rows import Index, StoredRows
@@ -217,8 +217,7 @@ class HeldOutScores:
                 if not (rest & side).any():
                     rest |= scores.usable & side
             here, there = (None if features is None else features[some] for some in (inside, rest))
-            with warnings.catch_warnings():  # what there is to say is said of the final weights
-                warnings.simplefilter("ignore")
+            with unheard_warnings():  # what there is to say is said of the final weights
                 combination = Combination.learn(
                     scaler, fusion, S[rest], y[rest], there, scores.weights_of(rest), scores.ask
                 )

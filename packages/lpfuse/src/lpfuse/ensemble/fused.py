@@ -100,8 +100,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     ----------
     detectors : None, "paper" or list, default=None
         Detectors, names such as "lof" or "pyod:HBOS", ``(name, detector)`` or ``(name, detector,
-        columns)``. Classifiers learn from labelled anomalies. None: six fast detectors; four robust
-        ones if there are unlabelled rows; three classifiers from 2 labelled anomalies on.
+        columns)``. Classifiers learn from labelled anomalies. None: six fast detectors, plus
+        four robust ones if rows are unlabelled, plus three classifiers from 2 labelled anomalies.
         "paper": the four detectors of the paper.
     scaler : transformer, default=None
         Puts scores on one scale. None: `TailScaler` for the default detectors with their prior,

@@ -218,9 +218,9 @@ def _fit_without(
 ) -> tuple[FitResult, CalibrationPart]:
     """Learn scale and weights without a part, and score its hidden rows.
 
-    An expert that learnt without the fold of a row has scored it: of hidden rows, whose fold is the
-    part, that knows nothing of the part. Of the others, such scores set scale and weights; they are
-    of experts that learnt from the part, which is all that is left of it.
+    Expert scores are out of fold, and the part is one of the folds. Its hidden rows are therefore
+    scored by experts that have not seen the part. The scores of the other rows, which set scale and
+    weights, come from experts that have: this is all that the part contributes.
     """
     scores, hidden, n = one_class.scores, one_class.hidden, len(part.learn)
     assert hidden is not None

@@ -358,8 +358,10 @@ class Pool(FieldsOnlyState):
             return None
         one_class, experts = self._quick
         try:
-            scores = one_class.scores(X)
-            more = experts.scores(self.expert_inputs(X, scores)) if self.experts else scores[:, :0]
+            with one_blas_thread:  # once for all members, who then need not set it
+                scores, more = one_class.scores(X), np.empty((1, 0))
+                if self.experts:
+                    more = experts.scores(self.expert_inputs(X, scores))
         except Exception:  # who fails, and why, is found out where members are asked one by one
             return None
         found = np.concatenate([scores, more], axis=1)

@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 from sklearn.impute import SimpleImputer
 from sklearn.utils import _safe_indexing
 
-from lpfuse._arrays.operations import Host
+from lpfuse._arrays.operations import Host, column_ranks
 from lpfuse._files import ANY, saved_as
 from lpfuse._format import percent, quote, readable
 from lpfuse._validation.params import check_choice, column_labels, listed, quoted
@@ -734,8 +734,7 @@ def look_at_order(
     table = table[:, columns]
     starts = np.linspace(0, max(len(table) - SEGMENT, 0), SEGMENTS).astype(int)
     segments = [table[start : start + SEGMENT] for start in np.unique(starts)]
-    found = np.array([[_rank_correlation(column) for column in part.T] for part in segments])
-    correlation = found.mean(axis=0)
+    correlation = np.mean([_rank_correlations(part) for part in segments], axis=0)
     error = 1 / np.sqrt(sum(map(len, segments)))
     most = int(np.argmax(correlation))
     if order is None and correlation[most] < max(CORRELATED, SURELY * error):
@@ -752,17 +751,26 @@ def look_at_order(
     return RowOrder(None, max(1.0, spacing), because)
 
 
-def _rank_correlation(values: Host) -> float:
-    """Return the rank correlation of each value with the next one; 0 where all steps are alike."""
-    there = values[~np.isnan(values)]
-    if len(there) < FEWEST_ORDERED or there.min() == there.max():
-        return 0.0
-    steps = np.diff(there)
-    if (steps >= 0).all() or (steps <= 0).all():
-        return 0.0
-    ranks = rankdata(there)
-    ranks -= ranks.mean()
-    return float(ranks[1:] @ ranks[:-1] / (ranks @ ranks))
+def _rank_correlations(table: Host) -> Host:
+    """Return rank correlations of each value with the next one; 0 where all steps are alike.
+
+    Of shape (d,), for consecutive rows of shape (n, d); missing values are left out.
+    """
+    found, gaps = np.zeros(table.shape[1]), np.isnan(table)
+    for j in np.flatnonzero(gaps.any(axis=0)):
+        found[j] = _rank_correlations(table[~gaps[:, j], j][:, None])[0]
+    there = table[:, ~gaps.any(axis=0)]
+    if len(there) < FEWEST_ORDERED:
+        return found
+    steps = np.diff(there, axis=0)
+    moving = (steps < 0).any(axis=0) & (steps > 0).any(axis=0)
+    ranks = column_ranks(there[:, moving])
+    ranks -= ranks.mean(axis=0)
+    squares = np.einsum("ij,ij->j", ranks, ranks)
+    some = np.zeros(there.shape[1])
+    some[moving] = np.einsum("ij,ij->j", ranks[1:], ranks[:-1]) / squares
+    found[~gaps.any(axis=0)] = some
+    return found
 
 
 def correlation_length(values: Host) -> float:
