@@ -77,6 +77,8 @@ class Code:
         todo = {*unit.roots, *(above & {*self.files})}
         for root in unit.roots:
             todo |= self.reached(root, examples=True)
+            if "/src/" in root:  # its examples import the package that it is in
+                todo |= self.named["/".join(root.split("/")[:3])]
         while todo:
             name = todo.pop()
             found.add(name)
