@@ -98,7 +98,9 @@ def places(groups: Iterable[str]) -> list[tuple[str, CollectionName, str]]:
 
 def is_like_pilot(name: str) -> bool:
     """Whether a table is among those that the first study measured."""
-    order = sorted(table_names(), key=lambda n: md5(f"{n}.npz".encode()).hexdigest())
+    order = sorted(
+        table_names(), key=lambda n: md5(f"{n}.npz".encode(), usedforsecurity=False).hexdigest()
+    )
     return name in order[:LIKE_PILOT]
 
 

@@ -175,10 +175,12 @@ def kindest(
 
 def _power(parts: Mapping[str, Part]) -> float | None:
     """The chance to find all effects that the paper prints, or of the least likely one."""
-    printed = [part for part in parts.values() if part.printed is not None]
-    if not printed:
-        return None
-    return min(power(part.found, part.printed, level=LEVEL / len(parts)) for part in printed)
+    chances = [
+        power(part.found, part.printed, level=LEVEL / len(parts))
+        for part in parts.values()
+        if part.printed is not None
+    ]
+    return min(chances, default=None)
 
 
 def _of_readings(

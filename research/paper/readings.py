@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
@@ -359,7 +360,7 @@ def _out_of_fold(
     return scores
 
 
-def _fold_numbers(splitter: KFold, n: int) -> Host:
+def _fold_numbers(splitter: KFold, n: int) -> NDArray[np.int_]:
     """The fold of each row; few rows are in folds of their own."""
     numbers = np.arange(n)
     if n > splitter.n_splits:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import sklearn.datasets
+from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
@@ -123,7 +124,8 @@ def _missing_rows(parts: Split) -> Iterable[Row]:
         names = ("held_out", "test", "known", "sought")
         holes = {name: _with_holes(getattr(parts, name), share, rng) for name in names}
         # Features are z-scores of the training rows: 0 is their mean.
-        filled = replace(parts, **{name: np.nan_to_num(rows) for name, rows in holes.items()})
+        means: dict[str, Any] = {name: np.nan_to_num(rows) for name, rows in holes.items()}
+        filled = replace(parts, **means)
         training = filled.training("pure")
         training = replace(training, cache={"fitted grid": FittedGrid.of(parts.training("pure"))})
         found = {
@@ -205,7 +207,7 @@ def _classes(name: str, seed: int) -> tuple[Host, Host]:
     return X[chosen], labels[chosen]
 
 
-def _profiles(train: Host, units: Sequence[Host], *others: Host) -> list[Host]:
+def _profiles(train: Host, units: Sequence[NDArray[np.bool_]], *others: Host) -> list[Host]:
     """Signed scores of the paper's four learners for each unit: (rows, units, learners)."""
     profiles = []
     for chosen in units:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestNeighbors
 
@@ -182,7 +183,7 @@ class Codes:
         return (fused @ self.code.T).argmax(axis=1)
 
 
-def units_of(labels: Host, code: Host | None, classes: int) -> Sequence[Host]:
+def units_of(labels: Host, code: Host | None, classes: int) -> Sequence[NDArray[np.bool_]]:
     """Which training rows each unit learns from: a class, or the classes of a bit."""
     if code is None:
         return [labels == k for k in range(classes)]

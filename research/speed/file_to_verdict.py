@@ -12,7 +12,7 @@ import json
 import os
 import resource
 import statistics
-import subprocess
+import subprocess  # nosec B404 # starts this Python
 import sys
 import tempfile
 import time
@@ -101,8 +101,9 @@ def watch(out: Path) -> None:
         for n in WATCHED:
             words = [*lpfuse, "watch", model, str(folder / f"{n}.csv"), "--once", "-q", "-o",
                      str(folder / f"scores{n}.csv")]  # fmt: skip
-            process = subprocess.Popen(words, env={**os.environ, "PYTHONPATH": ""},
-                                       stdout=subprocess.DEVNULL)  # fmt: skip
+            process = subprocess.Popen(  # nosec B603 # this Python, no shell
+                words, env={**os.environ, "PYTHONPATH": ""}, stdout=subprocess.DEVNULL
+            )
             _, status, used = os.wait4(process.pid, 0)
             if status == 0:
                 _append(out, kind="watch", rows=n, seconds=used.ru_utime + used.ru_stime,
@@ -153,7 +154,9 @@ def _cpu(action: Callable[[], Any]) -> float:
 def _children(words: list[str]) -> float:
     """CPU seconds of a process."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(words, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": ""})
+    subprocess.run(  # nosec B603 # this Python, no shell
+        words, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": ""}
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
-import subprocess
+import subprocess  # nosec B404 # starts this Python
 import sys
 import tempfile
 import time
@@ -88,8 +88,10 @@ def _peak() -> int:
 def run(options: argparse.Namespace) -> None:
     """Measure each number of rows in a process of its own, several at a time."""
     started = [
-        (rows, subprocess.Popen([sys.executable, "-m", __spec__.name, "one", str(rows),
-                                 str(options.labels)], stdout=subprocess.PIPE, text=True))
+        (rows, subprocess.Popen(  # nosec B603 # this Python, no shell
+            [sys.executable, "-m", __spec__.name, "one", str(rows), str(options.labels)],
+            stdout=subprocess.PIPE, text=True,
+        ))
         for rows in options.rows
     ]  # fmt: skip
     for rows, process in started:
@@ -106,7 +108,9 @@ def run_beside(options: argparse.Namespace) -> None:
         for name in options.methods:
             command = [sys.executable, "-m", __spec__.name, "one", str(rows), "--methods", name,
                        "--limit", str(options.limit)]  # fmt: skip
-            told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+            told = subprocess.run(  # nosec B603 # this Python, no shell
+                command, stdout=subprocess.PIPE, text=True, check=False
+            )
             record = {"kind": "beside", "rows": rows, "method": name, "cpu": cpu_name()}
             failed = {"stopped": told.returncode in (-24, -9), "limit": options.limit}
             found = json.loads(told.stdout) if told.returncode == 0 else failed

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
+import subprocess  # nosec B404 # starts this Python
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -213,7 +213,9 @@ def main(arguments: list[str]) -> None:
         for name, source in sources.items():
             command = [sys.executable, "-m", "research.speed.rows.stages", "--measure"]
             command += ["--before", str(source), *(["--quick"] if options.quick else [])]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            done = subprocess.run(  # nosec B603 # this Python, no shell
+                command, check=True, capture_output=True, text=True
+            )
             runs[name].append(json.loads(done.stdout.splitlines()[-1]))
     found = {name: medians(some) for name, some in runs.items()}
     options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -515,7 +515,7 @@ def _without_values(tree: Any) -> Any:
     return bare
 
 
-def _leaves(tree: Any, rows: Host, seen: NDArray[np.int64]) -> NDArray[np.intp]:
+def _leaves(tree: Any, rows: NDArray[Any], seen: NDArray[np.int64]) -> NDArray[np.intp]:
     """Return the leaf of each row."""
     columns = _columns(rows, seen)
     if columns.shape[1] != tree.n_features:  # not checked by the compiled tree

@@ -71,7 +71,7 @@ class SubsetSearch:
     @cached_property
     def _form(self) -> Any:
         if _core is None:
-            return ProductSearch(self.rows, self.samples, self.columns)
+            return ProductSearch(self.rows, list(self.samples), self.columns)
         places = np.linspace(0, len(self.rows) - 1, CENTRE_ROWS).astype(np.intp)
         with np.errstate(over="ignore"):
             centre = np.median(self.rows[places], axis=0)
