@@ -21,7 +21,6 @@ README_ROWS = {
     "plain sum of the same detectors": "lpfuse, sum",
     "stacker on the same scores": "lpfuse, stacked",
     "CatBoost, 300 trees": "CatBoost",
-    "XGBOD": "XGBOD",
     "PyOD, average of eight": "PyOD, average of eight",
 }
 # Measured by others; no row of it is stored here.
