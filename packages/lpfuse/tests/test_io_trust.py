@@ -92,7 +92,7 @@ def test_a_file_says_nothing_of_how_the_work_is_done(path):
 NAMES = {
     ("Alternatives", "names"), ("Bet", "names"), ("Drift", "stream"),
     ("DummyClassifier", "constant"), ("KNNImputer", "missing_values"),
-    ("KeptRows", "names"), ("LpFusion", "prior"), ("Member", "name"),
+    ("KeptRows", "names"), ("LpFusion", "groups"), ("LpFusion", "prior"), ("Member", "name"),
     ("MissingIndicator", "missing_values"),
     ("OneClassEnsembleClassifier", "unknown_label"), ("RowOrder", "because"),
     ("SearchResult", "best_params"),

@@ -113,7 +113,7 @@ Detectors = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help="Names separated by commas: gp, knn, knn-subspaces, knn-samples, histogram, columns; "
+        help="Names, comma-separated: gp, knn, knn-subspaces, knn-samples, histogram, columns; "
         "trees, boosting, svm; svdd, kpca, gmm, iforest, lof; logistic, random-forest; pyod:HBOS "
         "and others of PyOD. Or paper, for the four detectors of the paper.",
         show_default="the first six, and the next three with labelled anomalies",

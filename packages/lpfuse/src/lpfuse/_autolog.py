@@ -20,6 +20,14 @@ LOGGER = logging.getLogger(__name__)
 EXAMPLE_ROWS = 5
 
 
+def fits_are_logged() -> bool:
+    """Whether MLflow is loaded, and logs fits of any library."""
+    logs = sys.modules.get("mlflow.utils.autologging_utils")
+    if logs is None:
+        return False
+    return not all(map(logs.autologging_is_disabled, logs.AUTOLOGGING_INTEGRATIONS))
+
+
 def fit_logged_once(fit: Callable[[], Any], estimator: Any, X: Any) -> Any:
     """Fit the estimator and log one run; MLflow's logging of all libraries is suspended meanwhile.
 

@@ -6,7 +6,6 @@ rows of features and sets its threshold by `contamination`. A `WeightedSum` fuse
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from copy import copy
 from functools import partial, wraps
@@ -21,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import map_rows, meta_of
 from lpfuse._arrays.operations import Array, Host
-from lpfuse._autolog import fit_logged_once
+from lpfuse._autolog import fit_logged_once, fits_are_logged
 from lpfuse._validation.params import check_number, check_sample_weight, read_labels
 from lpfuse._validation.tables import check_columns, check_features, check_scores
 
@@ -68,11 +67,11 @@ def _apply(method: str, width: int | None, block: Any, estimator: Any) -> Array:
 
 
 def logged_once(fit: Fit) -> Fit:
-    """Let MLflow, where it is loaded, log one run for a fit, and none for the fits inside."""
+    """Let MLflow, where it logs fits, log one run for a fit, and none for the fits inside."""
 
     @wraps(fit)
     def wrapper(self: Any, X: Any, *args: Any, **named: Any) -> Any:
-        if "mlflow.utils.autologging_utils" not in sys.modules:
+        if not fits_are_logged():
             return fit(self, X, *args, **named)
         return fit_logged_once(partial(fit, self, X, *args, **named), self, X)
 

@@ -16,11 +16,8 @@ from sklearn.svm import OneClassSVM
 
 from lpfuse import FusedDetector, GMMDetector, KNNDetector, OneClassEnsembleClassifier
 
-warnings.simplefilter("ignore")
 X = np.random.default_rng(0).normal(size=(60, 2))
 y = np.repeat([1, -1], [50, 10])
-folder = sys.argv[1]
-mlflow.set_tracking_uri(f"sqlite:///{folder}/runs.db")
 
 
 def detector(**settings):
@@ -77,18 +74,29 @@ CASES = {
     "fails": (RUN_ALONE, fails),
     "control": (RUN_ALONE, lambda: OneClassSVM().fit(X)),
 }
-told = {}
-for name, (settings, case) in CASES.items():
-    mlflow.set_experiment(name)
-    mlflow.sklearn.autolog(disable=settings is None, silent=True, **(settings or {}))
-    case()
-    mlflow.flush_trace_async_logging()
-    runs = mlflow.search_runs(output_format="list")
-    top = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
-    told[name] = {
-        "runs": [run.data.tags.get("estimator_name") for run in top],
-        "runs_params": [(run.data.tags.get("estimator_name"), len(run.data.params)) for run in top],
-        "models": [model.name for model in mlflow.search_logged_models(output_format="list")],
-        "spans": [len(trace.data.spans) for trace in mlflow.search_traces(return_type="list")],
-    }
-print(json.dumps(told))
+
+
+def main(folder):
+    warnings.simplefilter("ignore")
+    mlflow.set_tracking_uri(f"sqlite:///{folder}/runs.db")
+    told = {}
+    for name, (settings, case) in CASES.items():
+        mlflow.set_experiment(name)
+        mlflow.sklearn.autolog(disable=settings is None, silent=True, **(settings or {}))
+        case()
+        mlflow.flush_trace_async_logging()
+        runs = mlflow.search_runs(output_format="list")
+        top = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+        told[name] = {
+            "runs": [run.data.tags.get("estimator_name") for run in top],
+            "runs_params": [
+                (run.data.tags.get("estimator_name"), len(run.data.params)) for run in top
+            ],
+            "models": [model.name for model in mlflow.search_logged_models(output_format="list")],
+            "spans": [len(trace.data.spans) for trace in mlflow.search_traces(return_type="list")],
+        }
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -30,6 +30,7 @@ from lpfuse._files import FieldsOnlyState, saved_as
 from lpfuse._validation.dask_blocks import check_feature_blocks
 from lpfuse._validation.params import check_labels, check_number, check_sample_weight
 from lpfuse._validation.tables import check_columns, check_features
+from lpfuse._warn import warn_user
 
 # --------------------------------------------------------------------------------------------------
 # Squared distances and n×n matrices, block by block.
@@ -809,11 +810,10 @@ def warn_about_width(kernel: Kernel, X: Array, probes: int = PROBES, others: int
         problem = "too wide: the kernel matrix is nearly constant, and scores differ in few digits"
     else:
         return
-    warnings.warn(
+    warn_user(
         f"gamma={kernel.gamma:.3g} makes the kernel {problem}. Try "
         f"{_better_gamma(kernel, X, rule)}.",
         KernelWidthWarning,
-        stacklevel=4,
     )
 
 

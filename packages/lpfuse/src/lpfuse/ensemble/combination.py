@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from lpfuse._arrays.operations import Host
 from lpfuse._files import saved_as
+from lpfuse._warn import warn_user
 
 Gaps = NDArray[np.bool_]
 
@@ -189,9 +189,7 @@ def report_gaps(
     counts_for_nothing = False if abs_weights is None else abs_weights == 0
     lost = int((np.isnan(raw) | counts_for_nothing).all(axis=1).sum())
     rest = f" No detector with a weight could score {lost} of them." if lost else ""
-    warnings.warn(
+    warn_user(
         f"Some detectors could not score some rows: {', '.join(told)}. The others decide on those "
-        f"rows.{rest}",
-        UserWarning,
-        stacklevel=4,
+        f"rows.{rest}"
     )

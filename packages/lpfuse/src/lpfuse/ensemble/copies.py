@@ -15,7 +15,6 @@ than about 95 % of their variance look like independent rows: nothing is said of
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from sklearn.utils import _safe_indexing
 from lpfuse._arrays.operations import Host
 from lpfuse._format import percent, quote
 from lpfuse._validation.tables import column_names
+from lpfuse._warn import warn_user
 from lpfuse.ensemble.rows import Index, Table, as_numbers, row_keys
 
 # Share of the rows that have a copy from which on copies are left out: fewer change false alarms by
@@ -115,7 +115,7 @@ def _warn_of_copies(copied: float, recurring: Host) -> None:
             "more often than others: new rows are expected to equal them as often."
         )
     told.append("Pass groups= where rows belong together in another way.")
-    warnings.warn(" ".join(told), UserWarning, stacklevel=5)
+    warn_user(" ".join(told))
 
 
 # What is looked at: it takes well under a second, whatever the table.
@@ -172,7 +172,7 @@ def warn_of_repeats(X: Table, labels: Host) -> None:
         return
     names = column_names(X) or [f"column {j}" for j in range(X.shape[1])]
     which = _group_column([c[rows] for c in columns], names, found.pairs)
-    warnings.warn(f"{found.told} {REMEDY.format(which=which)}", UserWarning, stacklevel=3)
+    warn_user(f"{found.told} {REMEDY.format(which=which)}")
 
 
 def find_repeats(X: Host) -> Repeats | None:

@@ -37,6 +37,7 @@ from lpfuse._arrays.operations import Host
 from lpfuse._format import quote
 from lpfuse._validation import params
 from lpfuse._validation.params import key
+from lpfuse._warn import warn_user
 from lpfuse.adapters import as_detector, frozen
 from lpfuse.detectors import (
     SVDD,
@@ -530,7 +531,7 @@ class Strategy:
                 f"{', '.join(experts)} cannot be fitted: {few}. Or add detectors that learn from "
                 "normal rows."
             )
-        warnings.warn(f"{', '.join(experts)} are left out: {few}.", UserWarning, stacklevel=4)
+        warn_user(f"{', '.join(experts)} are left out: {few}.")
         return [member for member in members if not member.learns_from_anomalies]
 
     def keep_members(self, members: Sequence[Member], scores: Host, training: Training) -> Index:

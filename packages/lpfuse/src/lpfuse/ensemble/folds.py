@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +18,7 @@ from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._format import quote
 from lpfuse._validation.params import Labels, check_chances, check_row_names, is_count, read_labels
 from lpfuse._validation.tables import check_table, column_names, is_frame, to_known_frame
+from lpfuse._warn import warn_user
 from lpfuse.ensemble.copies import warn_of_repeats, without_copies
 from lpfuse.ensemble.rows import (
     REMEDY,
@@ -199,7 +199,7 @@ def prepare_rows(
     found = drawn if found is None else found
     torn = [] if hashes is None else find_contradictions(labels, hashes)
     for note in torn if found is None else found.notes + torn:
-        warnings.warn(note, stacklevel=3)
+        warn_user(note)
     if y is not None:
         given = table if preparation is None else to_known_frame(X)
         warn_of_label_columns(given, labels if isinstance(y, Labels) else y, preparation)
@@ -215,7 +215,7 @@ def prepare_rows(
         known = look_at_order(order, seen if seen is None else seen[labels >= 0], names, lasting)
         if known.because:
             because = known.because[0].upper() + known.because[1:]
-            warnings.warn(f"{because}: no rate of false alarms is promised. {REMEDY}", stacklevel=3)
+            warn_user(f"{because}: no rate of false alarms is promised. {REMEDY}")
         elif alone and not keep_copies and labels is given:  # no row was copied, or recurs
             warn_of_repeats(table, labels)
     if windows is not None and names is not None:

@@ -19,6 +19,7 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
 from lpfuse._validation.tables import DirectionWarning, is_constant, warn_reversed_columns
+from lpfuse._warn import warn_user
 from lpfuse.adapters import has_known_direction
 from lpfuse.ensemble.calibration import (
     CalibratedFit,
@@ -453,4 +454,4 @@ def _warn_of_open_weights(fusion: Any, y: Host) -> None:
 
 def _warn(found: Sequence[str] | Host, text: str) -> None:
     if len(found):
-        warnings.warn(text.format(", ".join(found)), UserWarning, stacklevel=4)
+        warn_user(text.format(", ".join(found)))

@@ -23,6 +23,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_random_state
 
 from lpfuse._arrays.operations import Host
+from lpfuse._warn import warn_user
 from lpfuse.answers import answer_weights
 from lpfuse.ensemble.combination import scale_scores, without_gaps
 from lpfuse.ensemble.defaults import Strategy, make_members, seed_members
@@ -634,11 +635,9 @@ def fit_experts(
             scores[score, i], probed[number, :, i] = np.split(result[1], [len(score)])
     if left_out:
         names = ", ".join(repr(experts[i].name) for i in sorted(left_out))
-        warnings.warn(
+        warn_user(
             f"{names} are left out: they cannot do with missing cells, and whichever fold is "
-            "hidden, complete rows of both classes must remain.",
-            UserWarning,
-            stacklevel=4,
+            "hidden, complete rows of both classes must remain."
         )
     kept = [i for i in range(len(experts)) if i not in left_out]
     fold = training.fold_of_truth[: len(known)]

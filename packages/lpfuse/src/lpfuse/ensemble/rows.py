@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from lpfuse._files import ANY, saved_as
 from lpfuse._format import percent, quote, readable
 from lpfuse._validation.params import check_choice, column_labels, listed, quoted
 from lpfuse._validation.tables import column_names, does_grow
+from lpfuse._warn import warn_user
 from lpfuse.adapters import call_on_protected_rows
 from lpfuse.frames import TablePreparation
 from lpfuse.time.order import RANDOM, TIME, UNTOLD, RowOrder
@@ -224,18 +224,17 @@ def warn_of_empty_columns(X: Table, columns: Index, done: str) -> None:
     if len(columns):
         told = listed(column_labels(columns, column_names(X)))
         text = f"There is no value in {told} of {X.shape[0]:,} rows: {done}."
-        warnings.warn(text, EmptyColumnWarning, stacklevel=5)
+        warn_user(text, EmptyColumnWarning)
 
 
 def warn_of_growing_columns(X: Host) -> None:
     """Name columns of an array that only grow or fall from row to row, unless all of them do."""
     found = [j for j in range(X.shape[1]) if does_grow(X[:, j], FEWEST_GROWING)]
     if 0 < len(found) < X.shape[1]:
-        warnings.warn(
+        warn_user(
             f"In {listed(column_labels(found, None))}, numbers only grow or fall from row to row, "
             "as row numbers and times do: later rows lie outside of what was learnt. Leave it out, "
             f"np.delete(X, {found}, axis=1), or pass groups of rows from one time.",
-            stacklevel=4,
         )
 
 
@@ -354,12 +353,10 @@ def blank_implausible(X: Table, labels: Host, names: Sequence[str] | None = None
             columns[j][found] = np.nan
     if not columns:
         return X
-    warnings.warn(
+    warn_user(
         f"Some training cells lie far outside of the rest of their columns ({'; '.join(told)}). "
         "They are treated as missing in training. New rows with such cells are scored as they are, "
         "and add to the alarms. Where they are placeholders, replace them by NaN in all rows.",
-        UserWarning,
-        stacklevel=4,
     )
     if not isinstance(X, np.ndarray):
         return _with_columns(X, {X.columns[j]: values for j, values in columns.items()})
@@ -620,11 +617,10 @@ def warn_of_training_rows(known: Host | None, table: Table, done: str, least: fl
     share = float(np.mean(find_rows(known, rows) >= 0))
     if share >= least:
         some = f"All {len(rows):,}" if share == 1.0 else f"{percent(share)} of the"
-        warnings.warn(
+        warn_user(
             f"{some} rows are training rows. Detectors find rows that they learnt from less "
             f"strange, so {done}.",
             TrainingRowsWarning,
-            stacklevel=4,
         )
 
 
@@ -657,11 +653,9 @@ def warn_of_label_columns(X: Table, y: Any, made: TablePreparation | None) -> No
     used = [j for j in range(X.shape[1]) if made is None or (names or [])[j] in made.columns]
     found = [j for j in used if _are_one_to_one(_safe_indexing(X, j, axis=1), y)]
     if found:
-        warnings.warn(
+        warn_user(
             f"The labels y can be read off {listed(column_labels(found, names))} of X, "
             "row by row. Leave it out, unless new rows will hold it too before they are judged.",
-            UserWarning,
-            stacklevel=4,
         )
 
 

@@ -5,7 +5,6 @@ Every function takes a `CalibratedFit` and checked rows.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from html import escape
 from importlib import import_module
@@ -17,6 +16,7 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
 from lpfuse._validation.params import check_choice, counted
+from lpfuse._warn import warn_user
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble.calibration import CalibratedFit, ThresholdRule
 from lpfuse.ensemble.combination import report_gaps, rows_by_gaps
@@ -108,12 +108,10 @@ def score_after_imputation(
     imputed[rows] = np.where(np.isnan(raw[rows]), found, raw[rows])
     n_scored = int((~(np.isnan(imputed[rows]) | idle).all(axis=1)).sum())
     if n_scored:
-        warnings.warn(
+        warn_user(
             f"{counted(n_scored, 'row')} with missing cells, which no detector could score: the "
             "cells are imputed from the nearest training rows. Put lpfuse.views.FilledGaps() "
             "before detectors to impute all missing cells.",
-            UserWarning,
-            stacklevel=4,
         )
     return imputed
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from lpfuse._validation.tables import (
     is_frame,
     to_known_frame,
 )
+from lpfuse._warn import warn_user
 from lpfuse.frames.cells import (
     CYCLES,
     ELAPSED,
@@ -482,7 +482,7 @@ class TablePreparation:
             for found in range_figures(self, count_outside(self, rows, X)):
                 new, few = found.get("unknown", 0), FAR * (found["column"] in self.categories)
                 if share_interval(new, found["rows"])[0] > few:  # of units, any
-                    warnings.warn(_sentence(found), UserWarning, stacklevel=5)
+                    warn_user(_sentence(found))
             return X
         if self.is_plain:
             return np.asarray(check_table(X, estimator=estimator), dtype=np.float64)
