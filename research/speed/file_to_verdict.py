@@ -24,8 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from research.common.machine import cpu_name
-from research.speed.growth import COLUMNS, RESULTS, SCORED, slope
+from research.speed.growth import COLUMNS, RESULTS, SCORED, append, slope
 from research.speed.rows.data import Rows
 
 PAGE = Path("docs/benchmarks/file-to-verdict.md")
@@ -162,8 +161,7 @@ def _children(words: list[str]) -> float:
 
 
 def _append(out: Path, **record: Any) -> None:
-    with out.open("a") as file:
-        file.write(json.dumps({**record, "cpu": cpu_name()}) + "\n")
+    append(out, record)
     print(record, flush=True)
 
 
@@ -172,7 +170,8 @@ def _append(out: Path, **record: Any) -> None:
 
 def stored(path: Path) -> list[dict[str, Any]]:
     """Return the stored records."""
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return [record for record in lines if record["kind"] != "environment"]
 
 
 def page(records: list[dict[str, Any]]) -> str:

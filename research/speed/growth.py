@@ -19,13 +19,26 @@ from typing import Any
 
 import numpy as np
 
-from research.common.machine import cpu_name
+from research.common.machine import cpu_name, environment
+from research.common.store import read_records
 from research.speed.rows.data import Rows
 
 RESULTS = Path("research/results/speed/file_to_verdict.jsonl")
 COLUMNS = 20
 SCORED = 10_000  # rows that are scored, whatever the number of training rows
 STEPS = ("fit", "score", "save", "load")
+PACKAGES = ("lpfuse", "numpy", "scipy", "scikit-learn", "pyod", "suod")
+
+
+def append(path: Path, record: dict[str, Any]) -> None:
+    """Store a record with the processor, and with the environment once before its first record."""
+    about = environment(1, PACKAGES)
+    known = read_records([path]) if path.exists() else []
+    found = [{**record, "cpu": cpu_name(), "environment": about["id"]}]
+    if all(r.get("id") != about["id"] for r in known):
+        found.insert(0, {"kind": "environment", **about})
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in found)
 
 
 def measure(rows: int, labels: int, steps: tuple[str, ...] = STEPS) -> dict[str, Any]:
@@ -97,9 +110,8 @@ def run(options: argparse.Namespace) -> None:
     for rows, process in started:
         told, _ = process.communicate()
         if process.returncode == 0:
-            record = {"kind": "growth", "rows": rows, "labels": options.labels, "cpu": cpu_name()}
-            with options.out.open("a") as file:
-                file.write(json.dumps(record | json.loads(told)) + "\n")
+            record = {"kind": "growth", "rows": rows, "labels": options.labels}
+            append(options.out, record | json.loads(told))
 
 
 def run_beside(options: argparse.Namespace) -> None:
@@ -111,11 +123,10 @@ def run_beside(options: argparse.Namespace) -> None:
             told = subprocess.run(  # nosec B603 # this Python, no shell
                 command, stdout=subprocess.PIPE, text=True, check=False
             )
-            record = {"kind": "beside", "rows": rows, "method": name, "cpu": cpu_name()}
+            record = {"kind": "beside", "rows": rows, "method": name}
             failed = {"stopped": told.returncode in (-24, -9), "limit": options.limit}
             found = json.loads(told.stdout) if told.returncode == 0 else failed
-            with options.out.open("a") as file:
-                file.write(json.dumps(record | found) + "\n")
+            append(options.out, record | found)
 
 
 def slope(rows: Any, values: Any) -> tuple[float, float]:
