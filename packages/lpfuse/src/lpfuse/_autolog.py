@@ -21,10 +21,8 @@ EXAMPLE_ROWS = 5
 
 
 def fits_are_logged() -> bool:
-    """Whether MLflow is loaded, and logs fits of any library."""
-    logs = sys.modules.get("mlflow.utils.autologging_utils")
-    if logs is None:
-        return False
+    """Whether MLflow, which is loaded, logs fits of any library."""
+    logs = sys.modules["mlflow.utils.autologging_utils"]
     return not all(map(logs.autologging_is_disabled, logs.AUTOLOGGING_INTEGRATIONS))
 
 

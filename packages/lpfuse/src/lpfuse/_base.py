@@ -6,6 +6,7 @@ rows of features and sets its threshold by `contamination`. A `WeightedSum` fuse
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from copy import copy
 from functools import partial, wraps
@@ -71,7 +72,7 @@ def logged_once(fit: Fit) -> Fit:
 
     @wraps(fit)
     def wrapper(self: Any, X: Any, *args: Any, **named: Any) -> Any:
-        if not fits_are_logged():
+        if "mlflow.utils.autologging_utils" not in sys.modules or not fits_are_logged():
             return fit(self, X, *args, **named)
         return fit_logged_once(partial(fit, self, X, *args, **named), self, X)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import mmap
 import re
+import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -1049,3 +1051,11 @@ def check_confidence(confidence: float | None) -> float | None:
         return None
     hint = "It is a probability: write 0.9 for nine calibration sets of ten, or None."
     return check_number("confidence", confidence, at_least=0.5, at_most=MOST_CONFIDENCE, hint=hint)
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the innermost line that is not of this package, however deep the caller is."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("lpfuse."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

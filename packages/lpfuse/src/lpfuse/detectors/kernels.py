@@ -28,9 +28,8 @@ from lpfuse._arrays.operations import Array, Host, filled, total
 from lpfuse._base import Detector, lower_quantile
 from lpfuse._files import FieldsOnlyState, saved_as
 from lpfuse._validation.dask_blocks import check_feature_blocks
-from lpfuse._validation.params import check_labels, check_number, check_sample_weight
+from lpfuse._validation.params import check_labels, check_number, check_sample_weight, warn_user
 from lpfuse._validation.tables import check_columns, check_features
-from lpfuse._warn import warn_user
 
 # --------------------------------------------------------------------------------------------------
 # Squared distances and n×n matrices, block by block.

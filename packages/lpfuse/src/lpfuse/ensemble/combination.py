@@ -14,7 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from lpfuse._arrays.operations import Host
 from lpfuse._files import saved_as
-from lpfuse._warn import warn_user
+from lpfuse._validation.params import warn_user
 
 Gaps = NDArray[np.bool_]
 

@@ -24,8 +24,8 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
 from lpfuse._format import percent, quote
+from lpfuse._validation.params import warn_user
 from lpfuse._validation.tables import column_names
-from lpfuse._warn import warn_user
 from lpfuse.ensemble.rows import Index, Table, as_numbers, row_keys
 
 # Share of the rows that have a copy from which on copies are left out: fewer change false alarms by

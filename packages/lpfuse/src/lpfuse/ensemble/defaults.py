@@ -36,8 +36,7 @@ from sklearn.utils import get_tags
 from lpfuse._arrays.operations import Host
 from lpfuse._format import quote
 from lpfuse._validation import params
-from lpfuse._validation.params import key
-from lpfuse._warn import warn_user
+from lpfuse._validation.params import key, warn_user
 from lpfuse.adapters import as_detector, frozen
 from lpfuse.detectors import (
     SVDD,

@@ -16,9 +16,15 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._format import quote
-from lpfuse._validation.params import Labels, check_chances, check_row_names, is_count, read_labels
+from lpfuse._validation.params import (
+    Labels,
+    check_chances,
+    check_row_names,
+    is_count,
+    read_labels,
+    warn_user,
+)
 from lpfuse._validation.tables import check_table, column_names, is_frame, to_known_frame
-from lpfuse._warn import warn_user
 from lpfuse.ensemble.copies import warn_of_repeats, without_copies
 from lpfuse.ensemble.rows import (
     REMEDY,

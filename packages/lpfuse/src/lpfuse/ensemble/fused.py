@@ -5,6 +5,7 @@ Every method delegates to functions of the sibling modules, which take and retur
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Mapping
 from copy import copy, deepcopy
@@ -23,7 +24,6 @@ from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._base import auc_of_decisions, lazily, logged_once, signs
 from lpfuse._command_package import write_card
 from lpfuse._files import ANY, saved_as
-from lpfuse._logging import timed
 from lpfuse._validation import params
 from lpfuse._validation.tables import check_table, is_frame, record_columns
 from lpfuse.answers import AnswerAudit, Estimate
@@ -67,6 +67,7 @@ from lpfuse.threshold import THRESHOLD_RULES, CalibrationPromise, integrative_pv
 from lpfuse.time import Stream, Windows
 from lpfuse.time.order import RowOrder
 
+LOGGER = logging.getLogger("lpfuse")
 HELD_OUT = "fitted_labels_ and fitted_scores_ are by fits that did not see the row"
 SUBSAMPLE = 20_000  # rows that a Dask collection is cut to for training, by default
 
@@ -322,16 +323,16 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         )  # fmt: skip
 
         scheduler = FitScheduler.for_user(self.n_jobs, progress)
-        with timed("fitted and scored %d detectors on %d rows", len(members), len(rows.labels)):
-            scored, without = score_out_of_fold(members, training, parts, strategy, scheduler)
-        with timed("learnt the weights"):
-            fit = learning.fuse_pool(scored, training, strategy, random)
-        with timed("calibrated"):
-            calibration, others = learning.score_calibration_rows(
-                fit, training, parts, without, strategy, apart, self.n_jobs
-            )
-            stored = store_rows(training.X, training.calibration_X)
-            result = calibrate(fit, others, calibration, rule, stored)
+        scored, without = score_out_of_fold(members, training, parts, strategy, scheduler)
+        LOGGER.info("fitted and scored %d detectors on %d rows", len(members), len(rows.labels))
+        fit = learning.fuse_pool(scored, training, strategy, random)
+        LOGGER.info("learnt the weights")
+        calibration, others = learning.score_calibration_rows(
+            fit, training, parts, without, strategy, apart, self.n_jobs
+        )
+        stored = store_rows(training.X, training.calibration_X)
+        result = calibrate(fit, others, calibration, rule, stored)
+        LOGGER.info("calibrated")
         if strategy.detectors is None:
             result = learning.score_suspects(result, training, members, self.n_jobs)
 

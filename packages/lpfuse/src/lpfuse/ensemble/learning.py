@@ -18,8 +18,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
+from lpfuse._validation.params import warn_user
 from lpfuse._validation.tables import DirectionWarning, is_constant, warn_reversed_columns
-from lpfuse._warn import warn_user
 from lpfuse.adapters import has_known_direction
 from lpfuse.ensemble.calibration import (
     CalibratedFit,

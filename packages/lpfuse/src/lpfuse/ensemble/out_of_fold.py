@@ -23,7 +23,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_random_state
 
 from lpfuse._arrays.operations import Host
-from lpfuse._warn import warn_user
+from lpfuse._validation.params import warn_user
 from lpfuse.answers import answer_weights
 from lpfuse.ensemble.combination import scale_scores, without_gaps
 from lpfuse.ensemble.defaults import Strategy, make_members, seed_members

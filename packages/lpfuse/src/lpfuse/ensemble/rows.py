@@ -17,9 +17,8 @@ from sklearn.utils import _safe_indexing
 from lpfuse._arrays.operations import Host, column_ranks
 from lpfuse._files import ANY, saved_as
 from lpfuse._format import percent, quote, readable
-from lpfuse._validation.params import check_choice, column_labels, listed, quoted
+from lpfuse._validation.params import check_choice, column_labels, listed, quoted, warn_user
 from lpfuse._validation.tables import column_names, does_grow
-from lpfuse._warn import warn_user
 from lpfuse.adapters import call_on_protected_rows
 from lpfuse.frames import TablePreparation
 from lpfuse.time.order import RANDOM, TIME, UNTOLD, RowOrder

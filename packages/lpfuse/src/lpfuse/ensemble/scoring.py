@@ -15,8 +15,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
-from lpfuse._validation.params import check_choice, counted
-from lpfuse._warn import warn_user
+from lpfuse._validation.params import check_choice, counted, warn_user
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble.calibration import CalibratedFit, ThresholdRule
 from lpfuse.ensemble.combination import report_gaps, rows_by_gaps

@@ -13,7 +13,15 @@ import numpy as np
 from lpfuse._arrays.operations import Host
 from lpfuse._files import ANY, saved_as
 from lpfuse._format import per_cent, plain, quote
-from lpfuse._validation.params import FEATURES, IsLater, check_choice, counted, did_you_mean, quoted
+from lpfuse._validation.params import (
+    FEATURES,
+    IsLater,
+    check_choice,
+    counted,
+    did_you_mean,
+    quoted,
+    warn_user,
+)
 from lpfuse._validation.tables import (
     check_columns,
     check_table,
@@ -21,7 +29,6 @@ from lpfuse._validation.tables import (
     is_frame,
     to_known_frame,
 )
-from lpfuse._warn import warn_user
 from lpfuse.frames.cells import (
     CYCLES,
     ELAPSED,

@@ -7,10 +7,10 @@ be lost at any time.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from logging import DEBUG
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, map_blocks
 from lpfuse._arrays.operations import Array, Host
-from lpfuse._logging import timed
 from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms, stratified_positions
 from lpfuse.optim.results import Watch
 
@@ -27,6 +26,7 @@ T = TypeVar("T")
 
 # Rows drawn during validation. Chosen by hand: some more than the sample of a search
 # (`SearchTuning.in_memory`), because classes and blocks get integer numbers of rows.
+LOGGER = logging.getLogger("lpfuse")
 SAMPLE_ROWS = 40_000
 
 
@@ -161,8 +161,8 @@ class BlockedProblem(Problem):
         self.passes += 1.0
         task = partial(_on_block, work, merge, stored, self.factors, self.starts.tolist())
         blocks = self.blocks.beside(self._cut(along))
-        with timed("pass %d over %d blocks", self.passes, len(blocks), level=DEBUG):
-            marks, found = blocks.reduce(task, partial(_merge_read, merge))
+        marks, found = blocks.reduce(task, partial(_merge_read, merge))
+        LOGGER.debug("pass %d over %d blocks", self.passes, len(blocks))
         assert found is not None  # some block has rows
         self._check_unchanged(marks)
         return found
