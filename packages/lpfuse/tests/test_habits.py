@@ -80,3 +80,13 @@ def test_nothing_is_printed_unless_asked_for():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout + done.stderr == ""
+
+
+@pytest.mark.parametrize("method", ["fit", "fit_predict"])
+def test_a_warning_of_a_fit_points_at_the_line_of_the_user(method):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    X[:, 1] = np.arange(60)  # numbers that only grow
+    with pytest.warns(UserWarning, match="only grow") as found:
+        getattr(FusedDetector(["gmm", "kpca"], random_state=0), method)(X)
+    grown = [warning for warning in found if "only grow" in str(warning.message)]
+    assert [warning.filename for warning in grown] == [__file__]

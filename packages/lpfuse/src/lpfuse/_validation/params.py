@@ -1054,7 +1054,7 @@ def check_confidence(confidence: float | None) -> float | None:
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the innermost line that is not of this package, however deep the caller is."""
+    """Warn at the innermost line outside this package, however deep the call."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("lpfuse."):
         level, frame = level + 1, frame.f_back
