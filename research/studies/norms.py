@@ -33,6 +33,8 @@ from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 from sklearn.preprocessing import QuantileTransformer
 
 from lpfuse import LpFusion, TwoSidedMinMax
+from research.common.measure import versions
+from research.common.store import json_line
 from research.common.tables import markdown
 from research.studies.tables.splits import half_of, load_rows, split_table, table_key, table_names
 
@@ -229,6 +231,8 @@ def measure(
 ) -> list[dict[str, Any]]:
     """Rows of all sets, written as they come; no set is begun after the limit, in seconds."""
     end = time.monotonic() + limit
+    if out is not None and not out.exists():
+        out.write_bytes(json_line({"versions": versions()}))
 
     def cells() -> Iterator[Any]:
         for seed in range(seeds):
@@ -241,8 +245,8 @@ def measure(
     for part in parallel(cells()):
         rows += part
         if out is not None:
-            with out.open("a") as file:
-                file.writelines(json.dumps(row) + "\n" for row in part)
+            with out.open("ab") as file:
+                file.writelines(map(json_line, part))
     return rows
 
 
