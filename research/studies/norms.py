@@ -19,6 +19,7 @@ import warnings
 from argparse import ArgumentParser
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -250,9 +251,16 @@ def measure(
     return rows
 
 
-def _quiet(*cell: Any) -> list[dict[str, Any]]:
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without warnings of odd data."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
+        yield
+
+
+def _quiet(*cell: Any) -> list[dict[str, Any]]:
+    with quietly():
         try:
             return rows_of(*cell)
         except (ValueError, np.linalg.LinAlgError) as error:
