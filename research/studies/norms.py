@@ -302,16 +302,21 @@ def control_of(name: str) -> str:
     return "sum"
 
 
+def chosen_on(rows: Sequence[dict[str, Any]], half: str, labels: Any) -> dict[str, str]:
+    """Of each kind the form with the best mean gain over the sum."""
+    found = gains(rows, half, labels, "sum")
+    return {
+        kind: max(filter(is_one, found), key=lambda name: found[name].mean())
+        for kind, is_one in KINDS.items()
+        if any(map(is_one, found))
+    }
+
+
 def chosen_page(rows: Sequence[dict[str, Any]]) -> str:
     """Of each kind the form with the best mean on the choosing half, judged on the confirming."""
     table = [("labels", "kind", "chosen", "over the sum", "over the best ℓp", "over its control")]
     for labels in LABELS:
-        choose, over_sum = (gains(rows, h, labels, "sum") for h in ("choose", "confirm"))
-        of_kind = {
-            kind: max(filter(is_one, choose), key=lambda name: choose[name].mean())
-            for kind, is_one in KINDS.items()
-            if any(map(is_one, choose))
-        }
+        over_sum, of_kind = gains(rows, "confirm", labels, "sum"), chosen_on(rows, "choose", labels)
         for kind, name in of_kind.items():
             lp, control = of_kind["ℓp"], control_of(name)
             others = (told(over_sum[name] - over_sum[other]) for other in (lp, control))
