@@ -1,10 +1,11 @@
-"""Norms of weights over families of learners: does a group or an elastic ball beat the ℓp ball?
+"""Norms of weights over families of learners: does a group ball beat the ℓp ball?
 
 A pool has learners (`LEARNERS`) on several views of the columns (`views`): its families are the
 views, or the learners. Weights are learnt from out-of-fold scores with 0 to 100 labelled anomalies,
 under every norm of `NORMS`. Controls: the sum of the same pool, which is also the prior alone; the
 groups with shuffled labels; the ℓp ball; a ball around the sum. `local_scores` has weights of their
 own in regions, around those of all rows; its controls are random parts of the rows, and one region.
+Stored rows also hold an elastic ball (``l1_ratio=…``), which was measured once and left (ADR 0053).
 
     python -m research.studies.norms --tables --half both --jobs 14 --limit 165 --out FILE
     python -m research.studies.norms --show FILE [FILE …]
@@ -33,7 +34,6 @@ from sklearn.preprocessing import QuantileTransformer
 
 from lpfuse import LpFusion, TwoSidedMinMax
 from research.common.tables import markdown
-from research.rivals.elastic import fusion_with
 from research.studies.tables.splits import half_of, load_rows, split_table, table_key, table_names
 
 Array = np.ndarray
@@ -49,21 +49,19 @@ GROUPED = {
     for p, q in ((1.0, 2.0), (1.0, np.inf), (2.0, 1.0), (4 / 3, 4.0))
 }
 PLAIN = {f"p={p:.3g}": {"p": p} for p in (1.0, 4 / 3, 2.0, 4.0)}
-ELASTIC = {f"l1_ratio={x:g}": {"l1_ratio": x} for x in (0.1, 0.5, 0.9)}
 NORMS: dict[str, dict[str, Any]] = {
     **PLAIN,
-    **ELASTIC,
     **GROUPED,
     **{
         f"free r={r:g} {name}": {**norm, "radius": r, "nonnegative": False}
         for r in (1.0, 3.0)
-        for name, norm in (PLAIN | ELASTIC | GROUPED).items()
+        for name, norm in (PLAIN | GROUPED).items()
         if norm.get("p") != 4.0 and norm.get("q") not in (4.0, np.inf)
     },
     **{
         f"prior {name}": {**norm, "around": 0.3, "nonnegative": False}
-        for name, norm in (PLAIN | ELASTIC | GROUPED).items()
-        if name == "p=2" or norm.get("l1_ratio") == 0.5 or norm.get("q") == 2.0
+        for name, norm in (PLAIN | GROUPED).items()
+        if name == "p=2" or norm.get("q") == 2.0
     },
 }
 
@@ -134,7 +132,7 @@ def fusion_of(norm: dict[str, Any], R: int, seed: int) -> LpFusion:
     if around is not None:
         norm |= {"prior": np.full(R, R**-0.25), "radius": around}
     norm = {"nonnegative": True, "imaginary_anomalies": 3.0} | norm
-    return fusion_with({"fit_intercept": True, "class_weight": "balanced"} | norm)
+    return LpFusion(**({"fit_intercept": True, "class_weight": "balanced"} | norm))
 
 
 def local_scores(
@@ -300,6 +298,7 @@ def chosen_page(rows: Sequence[dict[str, Any]]) -> str:
         of_kind = {
             kind: max(filter(is_one, choose), key=lambda name: choose[name].mean())
             for kind, is_one in KINDS.items()
+            if any(map(is_one, choose))
         }
         for kind, name in of_kind.items():
             lp, control = of_kind["ℓp"], control_of(name)

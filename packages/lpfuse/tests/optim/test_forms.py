@@ -28,13 +28,12 @@ def models(draw, rows=True):
     free = draw(st.integers(0, 1)) if m > 2 else 0
     centre = rng.uniform(0.1, 0.5, R) if draw(st.booleans()) else None
     exponents = st.sampled_from([1.0, 32 / 31, 4 / 3, 2.0, 10.0, 100.0, np.inf])
-    norm, nonnegative = draw(st.sampled_from(["p", "groups", "elastic"])), draw(st.booleans())
-    parameters = {"p": {}, "elastic": {"l1_ratio": draw(st.sampled_from([0.01, 0.5, 0.99]))}}
-    parameters["groups"] = {"groups": np.arange(R) % min(R, 3), "q": draw(exponents)}
-    if norm == "groups" and nonnegative:
+    grouped, nonnegative = draw(st.booleans()), draw(st.booleans())
+    groups = {"groups": np.arange(R) % min(R, 3), "q": draw(exponents)} if grouped else {}
+    if grouped and nonnegative:
         centre = None
     radius = draw(st.sampled_from([1.0, 0.3]))
-    ball = ball_of(draw(exponents), nonnegative, centre, radius, **parameters[norm])
+    ball = ball_of(draw(exponents), nonnegative, centre, radius, **groups)
     columns = rng.normal(0.4, 1.0, (R + free, m))
     if free:
         columns[-1] = np.where(np.arange(m) % 3, 1.0, -1.0)

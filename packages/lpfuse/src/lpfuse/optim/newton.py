@@ -22,7 +22,7 @@ from scipy.linalg import lapack
 
 from lpfuse._arrays import operations as ops
 from lpfuse._arrays.operations import Array, Host, total
-from lpfuse.optim.balls import ElasticBall, GroupBall, LpBall, Vector
+from lpfuse.optim.balls import GroupBall, LpBall, Vector
 
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Block, Problem
@@ -185,7 +185,6 @@ class Breakdown(ArithmeticError):
 #
 # The ball is *lifted*: v = w − w₀ has ‖v‖_p ≤ r if and only if there are shares t ≥ 0 with Σ t = 1,
 # and |v_j| ≤ τ_j = r t_j^{1/p} (at p = ∞ τ = r, and there is no t). Each constraint becomes a pair.
-# An elastic ball has τ = r x with ρx + (1 − ρ)x² = t.
 
 
 class Spread(NamedTuple):
@@ -250,9 +249,7 @@ class BallPairs:
     """
 
     def __init__(self, ball: LpBall, w: Vector, place: Spread | PairsState) -> None:
-        self.ratio = ball.l1_ratio if isinstance(ball, ElasticBall) else None
-        self.lifted = ball.p < np.inf or self.ratio is not None
-        self.exponent = 1.0 / ball.p
+        self.lifted, self.exponent = ball.p < np.inf, 1.0 / ball.p
         floor = ball.centre if ball.nonnegative else None  # w ≥ 0 is v ≥ −floor
         self.bounded = floor is not None
         self.sigma = 0.0 if ball.nonnegative and not self.bounded else 1.0
@@ -274,9 +271,7 @@ class BallPairs:
         self.v = v = ball.from_centre(w)
         size = np.abs(v / self.radius)
         share = np.ones_like(v)
-        if self.ratio is not None:
-            share = _shares(size * (self.ratio + (1.0 - self.ratio) * size), evenness)
-        elif self.lifted:
+        if self.lifted:
             share = _shares(size**ball.p, evenness)
         tau = self._reach_of(share)
         # Slacks start at no less than a twentieth of their range (by hand), and off τ ∓ v if need
@@ -286,23 +281,13 @@ class BallPairs:
         self.z = product / self.x
         self.eta = 0.0
         if self.lifted:
-            bend = self._slope_of(tau, share)[0]
+            bend = self.exponent * tau / share
             self.eta = float(np.mean((self.z[0] + self.sigma * self.z[1]) * bend + self.z[-1]))
 
     def _reach_of(self, t: Vector) -> Vector:
         """``τ(t)``."""
-        if self.ratio is None:
-            return self.radius * t**self.exponent
-        rho = self.ratio
-        return 2.0 * self.radius * t / (rho + np.sqrt(rho * rho + 4.0 * (1.0 - rho) * t))
-
-    def _slope_of(self, tau: Vector, t: Vector) -> tuple[Vector, Vector]:
-        """``τ′`` and ``−τ″/τ′``."""
-        if self.ratio is None:
-            return self.exponent * tau / t, (1.0 - self.exponent) / t
-        rest = 2.0 * (1.0 - self.ratio)
-        steep = 1.0 / (self.ratio + rest * tau / self.radius)
-        return self.radius * steep, rest * steep * steep
+        tau: Vector = self.radius * t**self.exponent
+        return tau
 
     @property
     def state(self) -> PairsState:
@@ -353,9 +338,9 @@ class BallPairs:
         floor = d[2] if self.bounded else 0.0
         if not self.lifted:
             return up + down + floor
-        bend, curve = self._slope_of(tau, t)
-        self.bend, press = bend, z[0] + sigma * z[1]
-        curve = press * bend * curve + d[-1]  # −(λ⁺ + σλ⁻)τ″ + θ/t
+        self.bend = bend = self.exponent * tau / t
+        press = z[0] + sigma * z[1]
+        curve = press * bend * ((1.0 - self.exponent) / t) + d[-1]  # −(λ⁺ + σλ⁻)τ″ + θ/t
         bend_down, bend_squared = sigma * down, bend * bend
         self.Ktt = bend_squared * (up + bend_down) + curve
         self.Kwt = bend * (bend_down - up)
