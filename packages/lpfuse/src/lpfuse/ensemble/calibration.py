@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from sklearn.impute import SimpleImputer
 
 from lpfuse._arrays.operations import Host
-from lpfuse._base import lower_quantile
+from lpfuse._base import Gaps, lower_quantile
 from lpfuse._files import saved_as
 from lpfuse._validation import params
 from lpfuse._validation.tables import unheard_warnings
-from lpfuse.ensemble.combination import Combination, Gaps, without_gaps
+from lpfuse.ensemble.combination import Combination, without_gaps
 from lpfuse.ensemble.pool import Pool
 from lpfuse.ensemble.rows import Index, StoredRows
 from lpfuse.frames import TablePreparation

@@ -15,10 +15,11 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
+from lpfuse._base import rows_by_gaps
 from lpfuse._validation.params import check_choice, counted, warn_user
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble.calibration import CalibratedFit, ThresholdParameters
-from lpfuse.ensemble.combination import report_gaps, rows_by_gaps
+from lpfuse.ensemble.combination import report_gaps
 from lpfuse.ensemble.pool import Pool
 from lpfuse.ensemble.rows import (
     Index,
