@@ -15,7 +15,16 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from lpfuse._arrays.operations import Host, dot, nonzero, positive_part, take, to_host, total
+from lpfuse._arrays.operations import (
+    Host,
+    dot,
+    largest,
+    nonzero,
+    positive_part,
+    take,
+    to_host,
+    total,
+)
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.interior_point import interior_point, surface
 from lpfuse.optim.newton import Model
@@ -23,7 +32,10 @@ from lpfuse.optim.tuning import DEFAULT, FAST, ROBUST, Tuning
 
 
 class Violations(NamedTuple):
-    """The value of a point, the number of rows that violate their margin, and the worst ones."""
+    """The value of a point, the number of rows that violate their margin, and the worst ones.
+
+    Rows near their margin may be among them.
+    """
 
     value: float
     n_short: int
@@ -58,8 +70,9 @@ class ModelRows:
     def violations(self, point: Host, most: int) -> Violations:
         """Return the value of a point, and the rows that violate their margin most there."""
         r = self.model.residuals(point)
-        chosen = nonzero(r > 0)
-        value, n_short = dot(self.model.costs, positive_part(r)), int(chosen.shape[0])
+        value, n_short = dot(self.model.costs, positive_part(r)), int(nonzero(r > 0).shape[0])
+        # Rows that the next point may violate are added, too: it saves a round.
+        chosen = nonzero(r > -largest(r))
         worst = np.argsort(-r[chosen], kind="stable")[:most]
         rows = to_host(take(self.model.columns, chosen[worst], axis=1)).T
         return Violations(value, n_short, rows)
@@ -159,7 +172,7 @@ class _Projection:
         """Return the nearest point by an exact penalty on violated margins, which grows."""
         R, uniform, rows = self.R, self.uniform, self.rows
         ball, slack = self.ball, self.tuning.tie_break.slack
-        if ball.is_lp and 2.0 <= ball.p <= 32.0 and R == uniform.size and not ball.nonnegative:
+        if ball.is_lp and 2.0 <= ball.p <= 1000.0 and R == uniform.size and not ball.nonnegative:
             near = ball.scale_into(self.point)
             nearest = surface.nearest_by_newton(ball, uniform, rows / (1.0 + slack), near)
             if nearest is not None:
