@@ -1,4 +1,4 @@
-"""Group and elastic balls: time of a fit as a ratio to the ℓp ball, and of CLARABEL in cvxpy.
+"""Group norms: time of a fit as a ratio to the ℓp ball, and of CLARABEL in cvxpy.
 
 python -m research.speed.norms [--largest 100000]
 """
@@ -14,10 +14,10 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from lpfuse import LpFusion
 from lpfuse.optim import Problem, solve
 from research.common import cvxpy_models
 from research.common.tables import markdown
-from research.rivals.elastic import fusion_with
 
 SIZES = ((50, 4), (50, 36), (1_000, 12), (1_000, 36), (10_000, 12), (100_000, 12), (1_000_000, 12))
 REPEATS = 7
@@ -26,7 +26,6 @@ NORMS: dict[str, dict[str, Any]] = {
     "p=1 q=2": {"p": 1.0, "q": 2.0},
     "p=2 q=1": {"p": 2.0, "q": 1.0},
     "p=4/3 q=4": {"p": 4 / 3, "q": 4.0},
-    "l1_ratio=0.5": {"l1_ratio": 0.5},
 }
 
 
@@ -51,10 +50,7 @@ def seconds(call: Callable[[], Any], repeats: int) -> float:
 def clarabel(S: Any, y: Any, families: Any, norm: dict[str, Any]) -> tuple[float, float]:
     """Time of the call of cvxpy, and what of it the solver reports, at its tolerance of 1e-8."""
     w = cp.Variable(S.shape[1])
-    if "l1_ratio" in norm:
-        ratio = norm["l1_ratio"]
-        ball = ratio * cp.norm(w, 1) + (1.0 - ratio) * cp.sum_squares(w) <= 1.0
-    elif "q" in norm:
+    if "q" in norm:
         each = [cp.norm(w[np.flatnonzero(families == g)], norm["q"]) for g in set(families)]
         ball = cp.norm(cp.hstack(each), norm["p"]) <= 1.0
     else:
@@ -70,9 +66,8 @@ def line(n: int, R: int, name: str, base: dict[int, float]) -> tuple[str, ...]:
     S, y, families = rows_of(n, R)
     norm = NORMS[name]
     groups = families if "q" in norm else None
-    fusion = fusion_with(norm if groups is None else {**norm, "groups": groups})
-    shape = {key: value for key, value in norm.items() if key != "p"}
-    problem = Problem(S, y, p=norm.get("p", 2.0), groups=groups, **shape)
+    fusion = LpFusion(**norm, groups=groups)
+    problem = Problem(S, y, groups=groups, **norm)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         own = seconds(lambda: fusion.fit(S, y), REPEATS)

@@ -13,6 +13,7 @@ from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,6 +24,7 @@ from lpfuse._autolog import fit_logged_once, fits_are_logged
 from lpfuse._validation.params import check_number, check_sample_weight, read_labels
 from lpfuse._validation.tables import check_columns, check_features, check_scores
 
+Gaps = NDArray[np.bool_]  # where a detector gives no score
 Method = TypeVar("Method", bound=Callable[..., Array])
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -232,6 +234,14 @@ class WeightedSum(Scorer):
         check_is_fitted(self)
         S = check_scores(S, estimator=self)
         return S, ops.namespace(S).astype(ops.like(self.weights_, S), S.dtype, copy=False)
+
+
+def rows_by_gaps(gaps: Gaps) -> list[tuple[NDArray[np.bool_], Gaps]]:
+    """Group rows by missing scores: (rows, detectors without a score)."""
+    if len(gaps) and not gaps.any():  # nearly always, and sorting is slow
+        return [(np.ones(len(gaps), dtype=bool), gaps[0])]
+    patterns, pattern_of = np.unique(gaps, axis=0, return_inverse=True)
+    return [(pattern_of.ravel() == i, pattern) for i, pattern in enumerate(patterns)]
 
 
 def signs(decision: Array) -> Array:

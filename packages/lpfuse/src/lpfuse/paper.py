@@ -197,12 +197,8 @@ def best_per_learner(grid: Sequence[Candidate], areas: Host) -> list[int]:
     >>> best_per_learner(candidates(9, widths=[1.0]), np.array([0.7, 0.8, 0.9, 0.6, 0.6]))
     [0, 1, 2, 3]
     """
-
-    def best(learner: str) -> int:
-        rivals = [i for i, candidate in enumerate(grid) if candidate.learner == learner]
-        return max(rivals, key=lambda i: areas[i])
-
-    return [best(learner) for learner in LEARNERS]
+    rivals = [[i for i, c in enumerate(grid) if c.learner == learner] for learner in LEARNERS]
+    return [max(own, key=areas.__getitem__) for own in rivals]
 
 
 # --------------------------------------------------------------------------------------------------

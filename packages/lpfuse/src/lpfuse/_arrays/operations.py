@@ -335,6 +335,12 @@ def fill_masked(values: Any) -> Any:
     return values
 
 
+def fill_nan(x: Array, value: float) -> Array:
+    """Return x with NaN replaced by a number."""
+    xp = namespace(x)
+    return xp.where(xp.isnan(x), xp.full_like(x, value), x)
+
+
 def detached(x: Array) -> Array:
     """Return the array without torch's autograd graph."""
     return x.detach() if getattr(x, "requires_grad", False) else x

@@ -322,7 +322,7 @@ PROBE_ROWS = 8
 ROUNDING = 1e-9
 
 
-def check_scores(S: Any, *, estimator: Any = None) -> Array:
+def check_scores(S: Any, *, estimator: Any = None, missing: bool = False) -> Array:
     """Return the n×R scores, finite and floating, in the array library that they came in.
 
     Parameters
@@ -333,6 +333,8 @@ def check_scores(S: Any, *, estimator: Any = None) -> Array:
         library. float64 and float32 are kept, other numbers become float64.
     estimator : estimator, optional
         A fitted estimator whose columns, in number and names, `S` must have.
+    missing : bool, default=False
+        Whether scores may be NaN.
 
     Returns
     -------
@@ -345,7 +347,7 @@ def check_scores(S: Any, *, estimator: Any = None) -> Array:
     array([[1., 2.],
            [3., 4.]])
     """
-    return _check_table(S, params.SCORES, estimator)
+    return _check_table(S, params.SCORES, estimator, missing)
 
 
 def check_features(X: Any, *, estimator: Any = None) -> Array:
@@ -408,7 +410,7 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
     return checked
 
 
-def _check_table(values: Any, table: Table, estimator: Any) -> Array:
+def _check_table(values: Any, table: Table, estimator: Any, missing: bool = False) -> Array:
     if ops.is_blocked(values):
         raise TypeError(
             f"{table.noun} of Dask are accepted by LpFusion, FixedRule, TwoSidedMinMax, "
@@ -426,7 +428,7 @@ def _check_table(values: Any, table: Table, estimator: Any) -> Array:
         check_columns(values, estimator)
     # Training scores are squared; rows that are only scored have no limit.
     limit = params.LARGEST_SCORE if table is params.SCORES and estimator is None else np.inf
-    _check_finite(checked, table, names, limit)
+    _check_finite(ops.fill_nan(checked, 0.0) if missing else checked, table, names, limit)
     return checked
 
 

@@ -23,7 +23,7 @@ from lpfuse.ensemble.calibration import (
     CalibrationRows,
     FitResult,
     HeldOutScores,
-    ThresholdRule,
+    ThresholdParameters,
     calibrate,
 )
 from lpfuse.ensemble.combination import Combination, without_gaps
@@ -269,7 +269,7 @@ def relearn(
     answers: Host,
     asked: Host,
     strategy: Strategy,
-    rule: ThresholdRule,
+    rule: ThresholdParameters,
     *,
     cv: Any,
     n_jobs: int | None,
@@ -286,7 +286,7 @@ def relearn(
     answers, asked : ndarrays of shape (m,)
         ±1, 0 where nobody knows, and the chances with which the rows were asked about; NaN for
         labels from elsewhere.
-    strategy, rule : Strategy, ThresholdRule
+    strategy, rule : Strategy, ThresholdParameters
         As in a fit.
     cv, n_jobs, random_state
         The parameters of these names of a `FusedDetector`.
@@ -564,7 +564,7 @@ def recalibrate(
     table: Table,
     raw: Host,
     features: Host | None,
-    rule: ThresholdRule,
+    rule: ThresholdParameters,
     scale: bool | Literal["auto"],
     random: np.random.RandomState,
 ) -> CalibratedFit:
@@ -578,7 +578,7 @@ def recalibrate(
         Normal rows that nothing learnt from.
     raw, features : ndarrays
         Their raw scores; their features, where the fusion looks at them.
-    rule : ThresholdRule
+    rule : ThresholdParameters
         By a false-alarm rate.
     scale : bool or "auto"
         Whether a third of the rows sets the scale anew.

@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Host
-from lpfuse._base import lower_quantile
+from lpfuse._base import Gaps, lower_quantile
 from lpfuse._files import saved_as
 from lpfuse._validation import params
 from lpfuse._validation.tables import unheard_warnings
-from lpfuse.ensemble.combination import Combination, Gaps, without_gaps
+from lpfuse.ensemble.combination import Combination, without_gaps
 from lpfuse.ensemble.pool import Pool
 from lpfuse.ensemble.rows import Index, StoredRows
 from lpfuse.frames import TablePreparation
@@ -49,7 +49,7 @@ from lpfuse.time.windows import Windows
 TAIL, MOST_STRETCH = 0.05, 2.0
 
 
-class ThresholdRule(NamedTuple):
+class ThresholdParameters(NamedTuple):
     """What sets the threshold: the parameters of these names of a `FusedDetector`.
 
     Attributes
@@ -485,7 +485,7 @@ def calibrate(
     fit: FitResult,
     others: Sequence[FitResult],
     calibration: CalibrationRows,
-    rule: ThresholdRule,
+    rule: ThresholdParameters,
     rows: StoredRows,
     rounds: NDArray[np.intp] | None = None,
     own: Host | None = None,
@@ -500,7 +500,7 @@ def calibrate(
         Without each of the parts of `calibration`.
     calibration : CalibrationRows
         Raw scores of the rows that calibrate.
-    rule : ThresholdRule
+    rule : ThresholdParameters
         How the threshold follows from their fused scores.
     rows, rounds, own : StoredRows, ndarray, ndarray or None
         As in `CalibratedFit`; no round by default.

@@ -32,7 +32,7 @@ from lpfuse.ensemble.calibration import (
     CalibrationRows,
     HeldOutScores,
     OutOfFoldScores,
-    ThresholdRule,
+    ThresholdParameters,
     calibrate,
 )
 from lpfuse.ensemble.combination import Combination
@@ -444,8 +444,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             "reserved": self._get_param_names(),
         }
 
-    def _rule(self) -> ThresholdRule:
-        return ThresholdRule(
+    def _rule(self) -> ThresholdParameters:
+        return ThresholdParameters(
             self.threshold, self.false_alarm_rate, self.contamination, self.confidence
         )
 

@@ -25,7 +25,7 @@ from lpfuse.ensemble.calibration import (
     FitResult,
     HeldOutScores,
     OutOfFoldScores,
-    ThresholdRule,
+    ThresholdParameters,
     calibrate,
 )
 from lpfuse.ensemble.combination import Combination, report_gaps
@@ -248,7 +248,9 @@ def _raw_scores(fit: FitResult, X: Table, n_jobs: int | None) -> tuple[Host, Hos
     return raw, None if fit.imputer is None else impute_features(fit.imputer, X)
 
 
-def fuse_again(result: CalibratedFit, strategy: Strategy, rule: ThresholdRule) -> CalibratedFit:
+def fuse_again(
+    result: CalibratedFit, strategy: Strategy, rule: ThresholdParameters
+) -> CalibratedFit:
     """Learn other weights, of another strategy, from the scores at hand: no detector is fitted."""
     one_scale = len(result.calibration.copied) > 0
     fit = fuse_scores(result.out_of_fold, result.pool, strategy, one_scale=one_scale)
