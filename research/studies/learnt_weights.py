@@ -436,7 +436,7 @@ def told(gains: Sequence[float], sources: Sequence[str], seed: int = 0) -> str:
     Examples
     --------
     >>> told([-1.0, 3.0] * 60, [f"{i}" for i in range(120)])
-    '+1.00 [+0.65, +1.35]'
+    '+1.00 [+0.63, +1.37]'
     """
     number = np.unique(np.asarray(sources), return_inverse=True)[1]
     sums, counts = np.bincount(number, np.asarray(gains, dtype=np.float64)), np.bincount(number)
