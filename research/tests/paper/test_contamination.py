@@ -54,7 +54,7 @@ def test_every_method_is_measured_at_every_level():
 
 def test_the_losses_are_compared_under_other_readings():
     """But not where nothing hides; and clipping changes what they learn."""
-    parts = small_split()
+    parts = small_split(shift=1.0)
     rows = reading_rows(parts, (0.0, 0.05))
     assert [(row["setting"], row["reading"], row["method"]) for row in rows] == [
         ("5 %", reading, method) for reading in READINGS for method in (HINGE, SQUARES)
