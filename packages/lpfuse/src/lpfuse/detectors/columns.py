@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.tree import DecisionTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
 from lpfuse._arrays.operations import Host, map_row_blocks
@@ -478,6 +477,8 @@ def grow_tree(
     """
     inputs, targets = _columns(rows, seen), rows[:, outputs]
     if _core is None:
+        from sklearn.tree import DecisionTreeRegressor
+
         tree = DecisionTreeRegressor(
             splitter="random", min_samples_leaf=fewest, random_state=seed
         ).fit(inputs, targets, check_input=False).tree_  # fmt: skip
