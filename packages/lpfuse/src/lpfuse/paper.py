@@ -245,8 +245,7 @@ def choose_weights(
     best: Weights | None = None
     for i, rho in enumerate(settings.rhos):
         scaler = TwoSidedMinMax(float(rho), feature_range=(0, 1), clip=settings.clip)
-        with warnings.catch_warnings():  # `fit` warns once
-            warnings.simplefilter("ignore", UserWarning)
+        with tables.unheard_warnings():  # `fit` warns once
             path = lp_path(scaler.fit(scores.normals).transform(S), y, ps=ps, loss=settings.loss)
         fused = scaler.transform(scores.validation) @ path.weights.T
         areas[i] = auc_of_columns(labels, fused)
