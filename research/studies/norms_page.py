@@ -155,8 +155,7 @@ def norms_page(tables: Rows, development: Rows, faces: Rows, classes: Sequence[R
         prose(
             """Five views (columns, ranks, components, two random halves), one split of each table.
             Of each kind the form with the best mean on one half of the tables, judged on the other.
-            The control of groups is shuffled groups, of regions one region, of the others the
-            sum."""
+            The control of groups is shuffled groups, of regions one region, of the others the sum."""
         ),
         chosen_page(tables),
         "## Anomaly sets, UCI sets and faces",
@@ -166,17 +165,16 @@ def norms_page(tables: Rows, development: Rows, faces: Rows, classes: Sequence[R
             useless*: the same with four views whose columns are shuffled, {splits_of(4)}. *Faces*:
             the stand-in of made-up clips, nine feature sets (three regions × three bands of
             azimuthal profiles; there are no pretrained networks) × four learners; a photograph and
-            a kind of forgery
-            are left out of training; a set is a photograph and a seed, its figure the mean over
-            five kinds. *In hindsight*: the best group form less the best ℓp form, both chosen on
-            these very sets, which flatters the kind with more forms."""
+            a kind of forgery are left out of training; a set is a photograph and a seed, its figure
+            the mean over five kinds. *In hindsight*: the best group form less the best ℓp form,
+            both chosen on these very sets, which flatters the kind with more forms."""
         ),
         transferred(settings),
         prose(
             f"""A control of the faces, clips that are forged by name only, has mean AUCs of
-            {untouched(faces)} under all norms (eight clips against eight: by chance 50 ± 15, and ± 5
-            the mean of nine). The sparse form, `p=1, q=2` over views, beside p = 1
-            over detectors and beside shuffled views; weights ≥ 0, and free:"""
+            {untouched(faces)} under all norms (eight clips against eight: by chance 50 ± 15, and ±
+            5 the mean of nine). The sparse form, `p=1, q=2` over views, beside p = 1 over detectors
+            and beside shuffled views; weights ≥ 0, and free:"""
         ),
         sparse(settings),
         "## Many classes",
@@ -193,9 +191,9 @@ def norms_page(tables: Rows, development: Rows, faces: Rows, classes: Sequence[R
             measured. Accuracy in %, {splits} splits of {len(MANY)} sets of three classes and more
             and {len(TWO)} of two (scikit-learn's, river's image segments, and UCI's; of glass, type
             2 against the others), at most 600 rows; gains with their 95 % interval over sets, and
-            sets won : lost. *Stacking* is logistic regression on the scores. Controls: labels shuffled for the
-            weights, families at random. The last line learns from the features of training and
-            validation rows."""
+            sets won : lost. *Stacking* is logistic regression on the scores. Controls: labels
+            shuffled for the weights, families at random. The last line learns from the features of
+            training and validation rows."""
         ),
         *classes_tables(classes),
     )
