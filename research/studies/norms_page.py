@@ -155,7 +155,7 @@ def norms_page(tables: Rows, development: Rows, faces: Rows, classes: Sequence[R
         prose(
             """Five views (columns, ranks, components, two random halves), one split of each table.
             Of each kind the form with the best mean on one half of the tables, judged on the other.
-            The control of groups is shuffled groups, of regions one region, of the others the sum."""
+            The control of groups is shuffled groups, of regions one region, of others the sum."""
         ),
         chosen_page(tables),
         "## Anomaly sets, UCI sets and faces",
