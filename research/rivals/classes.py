@@ -19,7 +19,16 @@ from lpfuse import LpFusion
 from lpfuse._arrays.operations import Host
 from research.rivals.related import GeneticSelection
 
-__all__ = ["Codes", "DynamicWeights", "LpPerClass", "SumOfExperts", "Templates", "code_of"]
+__all__ = [
+    "BestLearner",
+    "Codes",
+    "DynamicWeights",
+    "LpPerClass",
+    "StackedScores",
+    "SumOfExperts",
+    "Templates",
+    "code_of",
+]
 
 
 class SumOfExperts:
@@ -32,6 +41,37 @@ class SumOfExperts:
     def predict(self, profile: Host, X: Host) -> Host:
         """The class of each row, of shape (n,)."""
         return profile.sum(axis=2).argmax(axis=1)
+
+
+class BestLearner:
+    """The class with the largest score of the learner that is right most often (the first)."""
+
+    def fit(self, profile: Host, labels: Host, X: Host) -> Self:
+        """Choose the learner."""
+        right = profile.argmax(axis=1) == labels[:, None]
+        self.best_ = int(right.mean(axis=0).argmax())
+        return self
+
+    def predict(self, profile: Host, X: Host) -> Host:
+        """The class of each row, of shape (n,)."""
+        return profile[:, :, self.best_].argmax(axis=1)
+
+
+class StackedScores:
+    """Logistic regression on the scores of all experts, with a vector for each class."""
+
+    def fit(self, profile: Host, labels: Host, X: Host) -> Self:
+        """Learn the weights."""
+        self.model_ = LogisticRegression(max_iter=2000).fit(self._rows(profile), labels)
+        return self
+
+    def predict(self, profile: Host, X: Host) -> Host:
+        """The class of each row, of shape (n,)."""
+        classes: Host = self.model_.predict(self._rows(profile))
+        return classes
+
+    def _rows(self, profile: Host) -> Host:
+        return profile.reshape(len(profile), -1)
 
 
 class LpPerClass:

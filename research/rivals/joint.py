@@ -28,6 +28,7 @@ within them, the problem falls apart into one of ℓq for each class.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -35,6 +36,7 @@ from numpy.typing import NDArray
 
 from lpfuse import LpFusion
 from lpfuse._arrays.operations import Host
+from lpfuse._validation.tables import DirectionWarning
 
 __all__ = ["FORMS", "JointLp", "JointRows", "joint_rows"]
 
@@ -164,7 +166,9 @@ class JointLp:
         if self.groups is not None and self.form != "shared margins":
             families["groups"] = self._families(classes, experts)
         self.fusion_ = LpFusion(**({"nonnegative": True} | self.parameters | families))
-        self.fusion_.fit(rows.scores, rows.labels, costs)
+        with warnings.catch_warnings():  # experts of two classes disagree, as they should
+            warnings.simplefilter("ignore", DirectionWarning)
+            self.fusion_.fit(rows.scores, rows.labels, costs)
         self.certificate_ = self.fusion_.certificate_
         self.weights_ = np.broadcast_to(
             self.fusion_.weights_.reshape(-1, experts), (classes, experts)
@@ -173,7 +177,8 @@ class JointLp:
 
     def predict(self, profile: Host, X: Any = None) -> Host:
         """The class of each row, of shape (n,)."""
-        return self.score_samples(profile).argmax(axis=1)
+        classes: Host = self.score_samples(profile).argmax(axis=1)
+        return classes
 
     def score_samples(self, profile: Host) -> Host:
         """The fused score of each class, of shape (n, K)."""

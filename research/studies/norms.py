@@ -19,6 +19,7 @@ import warnings
 from argparse import ArgumentParser
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 from sklearn.preprocessing import QuantileTransformer
 
 from lpfuse import LpFusion, TwoSidedMinMax
+from research.common.measure import versions
+from research.common.store import json_line
 from research.common.tables import markdown
 from research.studies.tables.splits import half_of, load_rows, split_table, table_key, table_names
 
@@ -229,6 +232,8 @@ def measure(
 ) -> list[dict[str, Any]]:
     """Rows of all sets, written as they come; no set is begun after the limit, in seconds."""
     end = time.monotonic() + limit
+    if out is not None and not out.exists():
+        out.write_bytes(json_line({"versions": versions()}))
 
     def cells() -> Iterator[Any]:
         for seed in range(seeds):
@@ -241,14 +246,21 @@ def measure(
     for part in parallel(cells()):
         rows += part
         if out is not None:
-            with out.open("a") as file:
-                file.writelines(json.dumps(row) + "\n" for row in part)
+            with out.open("ab") as file:
+                file.writelines(map(json_line, part))
     return rows
 
 
-def _quiet(*cell: Any) -> list[dict[str, Any]]:
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without warnings of odd data."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
+        yield
+
+
+def _quiet(*cell: Any) -> list[dict[str, Any]]:
+    with quietly():
         try:
             return rows_of(*cell)
         except (ValueError, np.linalg.LinAlgError) as error:
@@ -290,16 +302,21 @@ def control_of(name: str) -> str:
     return "sum"
 
 
+def chosen_on(rows: Sequence[dict[str, Any]], half: str, labels: Any) -> dict[str, str]:
+    """Of each kind the form with the best mean gain over the sum."""
+    found = gains(rows, half, labels, "sum")
+    return {
+        kind: max(filter(is_one, found), key=lambda name: found[name].mean())
+        for kind, is_one in KINDS.items()
+        if any(map(is_one, found))
+    }
+
+
 def chosen_page(rows: Sequence[dict[str, Any]]) -> str:
     """Of each kind the form with the best mean on the choosing half, judged on the confirming."""
     table = [("labels", "kind", "chosen", "over the sum", "over the best ℓp", "over its control")]
     for labels in LABELS:
-        choose, over_sum = (gains(rows, h, labels, "sum") for h in ("choose", "confirm"))
-        of_kind = {
-            kind: max(filter(is_one, choose), key=lambda name: choose[name].mean())
-            for kind, is_one in KINDS.items()
-            if any(map(is_one, choose))
-        }
+        over_sum, of_kind = gains(rows, "confirm", labels, "sum"), chosen_on(rows, "choose", labels)
         for kind, name in of_kind.items():
             lp, control = of_kind["ℓp"], control_of(name)
             others = (told(over_sum[name] - over_sum[other]) for other in (lp, control))

@@ -16,7 +16,6 @@ import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from scipy.stats import mannwhitneyu
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_array, validate_data
@@ -101,6 +100,8 @@ def _reversed_by_labels(normal: Array, anomalies: Array) -> ReversedColumns:
     n, m = int(normal.shape[0]), int(anomalies.shape[0])
     ranks = ops.column_ranks(ops.concatenate([normal, anomalies]))[n:, :]
     areas = 1 - (ops.to_host(ops.namespace(ranks).sum(ranks, axis=0)) - m * (m + 1) / 2) / (m * n)
+    from scipy.stats import mannwhitneyu
+
     doubtful = np.flatnonzero(areas < 0.5)
     chances = [
         mannwhitneyu(

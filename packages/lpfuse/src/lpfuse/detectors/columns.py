@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.tree import DecisionTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
 from lpfuse._arrays.operations import Host, map_row_blocks
@@ -530,6 +529,8 @@ def grow_tree(
         targets = predicted @ rng.normal(size=(len(outputs), DIRECTIONS))
     tree = Tree(inputs.shape[1], np.ones(len(outputs), dtype=np.intp), len(outputs))
     if _core is None:
+        from sklearn.tree import DecisionTreeRegressor
+
         made = DecisionTreeRegressor(
             splitter="random", min_samples_leaf=fewest, max_features=tried, random_state=seed
         ).fit(inputs, targets, check_input=False).tree_.__getstate__()  # fmt: skip

@@ -18,11 +18,10 @@ import numpy as np
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_random_state
 
-from lpfuse._arrays.operations import Host
+from lpfuse._arrays.operations import Host, column_ranks
 from lpfuse._validation.params import warn_user
 from lpfuse.answers import answer_weights
 from lpfuse.ensemble.combination import scale_scores, without_gaps
@@ -767,7 +766,9 @@ def strangeness(scores: Host) -> Host:
     >>> strangeness(np.array([5.0, 1.0, 3.0, 3.0]))
     array([0.875, 0.125, 0.5  , 0.5  ])
     """
-    ranks: Host = (rankdata(np.nan_to_num(scores, nan=-np.inf)) - 0.5) / len(scores)
+    ranks: Host = (column_ranks(np.nan_to_num(scores, nan=-np.inf)[:, None])[:, 0] - 0.5) / len(
+        scores
+    )
     return ranks
 
 

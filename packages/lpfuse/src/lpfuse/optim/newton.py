@@ -765,6 +765,67 @@ def _norm(x: Host, p: float) -> float:
     return top * float(((size / top) ** p).sum() ** (1.0 / p))
 
 
+@np.errstate(all="ignore")  # a wrong guess may run away: the checks at the end refuse it
+def nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> Host | None:
+    """Return the point of the ball nearest to `uniform` with ``a_iᵀw ≥ 1`` for all rows.
+
+    With binding rows of multipliers ν ≥ 0, and λ ≥ 0 that of the surface if w lies on it,
+
+        w − u − Σ ν_i a_i + λ n = 0,     a_iᵀw = 1,     ‖v‖_p = 1,     v = (w − w₀)/r,
+
+    n the gradient of ‖v‖_p. The curvature H = I + λ diag(n′)/r is diagonal except along n, where
+    the step is zero: so a Newton step costs k×k for k binding rows. Rows with a negative multiplier
+    leave the active set, and violated ones enter, until the conditions hold; None where they do
+    not, and w may exceed the ball by rounding. For 2 ≤ p < ∞, where they are smooth.
+    """
+    R, p, r = uniform.size, ball.p, ball.radius
+    w, chosen = start, np.flatnonzero(rows @ start < 1.0 + 1e-6)
+    held = bool(ball.gauge(w) > 0.9)  # by its surface, or nearly
+    nu: Host = np.empty(0)
+    for _ in range(25):
+        if chosen.size + held > R:
+            return None
+        A, x = rows[chosen].T, ball.from_centre(w) / r
+        norm = ball.norm(x)
+        size = np.abs(x) / max(norm, 1e-300)
+        power = size ** (p - 2.0)
+        B = np.column_stack([A, -np.copysign(power * size, x)]) if held else A
+        if nu.size != B.shape[1]:
+            nu = np.asarray(np.linalg.lstsq(B, w - uniform, rcond=None)[0], dtype=np.float64)
+        H = 1.0 + (max(float(nu[-1]), 0.0) * (p - 1.0) / (norm * r)) * power if held else np.ones(R)
+        off = uniform - w + B @ nu
+        short = 1.0 - A.T @ w
+        short = np.append(short, (norm - 1.0) * r) if held else short
+        scaled = B / H[:, None]
+        try:
+            change = np.linalg.solve(B.T @ scaled, short - scaled.T @ off)
+        except np.linalg.LinAlgError:  # rows that depend on each other
+            return None
+        step = off / H + scaled @ change
+        w, nu = w + step, nu + change
+        far = float(np.abs(step).max())
+        if not far < 1e3:
+            return None
+        # Signs are known before convergence; with a wrong one full precision is not needed.
+        wrong = nu.size > 0 and float(nu.min()) < 0.0
+        if far > (1e-3 if wrong else 1e-13):
+            continue
+        if held and nu[-1] < 0.0:  # the ball is not active
+            held, nu = False, nu[:-1]
+        elif chosen.size and nu[: chosen.size].min() < 0.0:
+            worst = int(nu[: chosen.size].argmin())
+            chosen, nu = np.delete(chosen, worst), np.delete(nu, worst)
+        else:
+            violated = np.setdiff1d(np.flatnonzero(rows @ w < 1.0 - 1e-10), chosen)
+            outside = not held and ball.gauge(w) > 1.0
+            if not violated.size and not outside:
+                return w if ball.gauge(w) <= 1.0 + 1e-12 else None
+            zeros = np.zeros(violated.size)
+            nu = np.concatenate([nu[: chosen.size], zeros, nu[chosen.size :], [0.0] * outside])
+            chosen, held = np.append(chosen, violated), held or outside
+    return None
+
+
 # --------------------------------------------------------------------------------------------------
 # Newton systems of the interior point and of smoothed hinges.
 

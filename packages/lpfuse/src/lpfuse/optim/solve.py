@@ -232,8 +232,7 @@ def _best(
     tuning: Tuning,
 ) -> tuple[Optimum, Host | None]:
     """Return the optimum and, among several without violations, the preferred one."""
-    # For few rows the solve is as fast as the check.
-    if before is None and not _solves_directly(model, tuning):
+    if before is None:
         point = _separating_point(model, tuning)
         if point is not None:
             return Optimum(point, 0.0 * model.costs, 0.0, 0.0, 1, point), point
