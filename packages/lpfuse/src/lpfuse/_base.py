@@ -14,9 +14,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import operations as ops
@@ -180,9 +178,17 @@ def auc_of_decisions(
         )
     weights = check_sample_weight(sample_weight, len(decision))
     known = labels != 0
-    ranks = rankdata(np.where(np.isnan(decision), -np.inf, decision)[known])
+    from sklearn.metrics import roc_auc_score
+
+    seen = np.where(np.isnan(decision), -np.inf, decision)[known]
+    ranks = ops.column_ranks(seen[:, None])[:, 0]
     rest = None if weights is None else weights[known]
     return float(roc_auc_score(labels[known], ranks, sample_weight=rest))
+
+
+def sklearn_name(cls: type) -> str:
+    """Return the name of a class of scikit-learn, whose module need not be imported; else ''."""
+    return cls.__name__ if cls.__module__.startswith("sklearn.") else ""
 
 
 class WeightedSum(Scorer):

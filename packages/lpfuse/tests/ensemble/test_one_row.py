@@ -66,6 +66,14 @@ def test_members_that_are_not_known_are_asked_as_they_are():
     np.testing.assert_allclose(one_by_one(fused.detector_scores, NEW), expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("left_out", ["with_mean", "with_std"])
+def test_a_scaler_that_only_shifts_or_scales_does_so_for_one_row(left_out):
+    scaled = make_pipeline(StandardScaler(**{left_out: False}), OneClassGP())
+    fused = FusedDetector([("gp", scaled), ("other", OneClassGP())], random_state=0).fit(NORMAL)
+    expected = fused.detector_scores(NEW)
+    np.testing.assert_allclose(one_by_one(fused.detector_scores, NEW), expected, rtol=1e-9)
+
+
 def test_failing_member_on_one_row_is_reported():
     fused = FusedDetector([("gp", OneClassGP()), ("columns", ColumnForest())], random_state=0)
     fused.fit(NORMAL)

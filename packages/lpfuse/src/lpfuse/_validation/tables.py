@@ -16,7 +16,6 @@ import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from scipy.stats import mannwhitneyu
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_array, validate_data
@@ -101,6 +100,8 @@ def _reversed_by_labels(normal: Array, anomalies: Array) -> ReversedColumns:
     n, m = int(normal.shape[0]), int(anomalies.shape[0])
     ranks = ops.column_ranks(ops.concatenate([normal, anomalies]))[n:, :]
     areas = 1 - (ops.to_host(ops.namespace(ranks).sum(ranks, axis=0)) - m * (m + 1) / 2) / (m * n)
+    from scipy.stats import mannwhitneyu
+
     doubtful = np.flatnonzero(areas < 0.5)
     chances = [
         mannwhitneyu(
@@ -293,11 +294,9 @@ def _is_infinite(column: NDArray[Any]) -> bool:
 def temporal_columns(X: Any) -> list[int]:
     """Return positions of date and time columns, which some libraries convert to nanoseconds."""
     if is_frame(X):
-        kinds = list(X.dtypes)
-    else:
-        width = X.shape[1] if getattr(X, "ndim", 0) == 2 else 0
-        kinds = [getattr(X, "dtype", None)] * width
-    return [j for j, kind in enumerate(kinds) if _is_temporal(kind)]
+        return [j for j, kind in enumerate(X.dtypes) if _is_temporal(kind)]
+    temporal = getattr(X, "ndim", 0) == 2 and _is_temporal(X.dtype)
+    return list(range(X.shape[1])) if temporal else []
 
 
 def check_not_temporal(X: Any) -> None:

@@ -16,10 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import pdist
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import operations as ops
@@ -91,9 +88,10 @@ def square_norms(X: Array) -> Array:
 ENDS, COLUMNS_OF_ENDS = 8, 200
 INNER_PRODUCTS = ("linear", "poly", "polynomial", "sigmoid", "cosine")  # in any array library
 UNIT_DIAGONAL = ("rbf", "laplacian", "chi2")
+KERNEL_NAMES = (*INNER_PRODUCTS, *UNIT_DIAGONAL, "additive_chi2")  # of sklearn.metrics.pairwise
 
 
-@saved_as("Kernel", name=PAIRWISE_KERNEL_FUNCTIONS)
+@saved_as("Kernel", name=KERNEL_NAMES)
 @dataclass(frozen=True)
 class Kernel:
     """A kernel with numeric parameters; equal ones compare and hash as equal."""
@@ -117,6 +115,8 @@ class Kernel:
             return lambda X: ops.exp_in_place(exponents(X))
         if self.name in INNER_PRODUCTS:
             return lambda X: self._of_inner_products(X, Z)
+        from sklearn.metrics.pairwise import pairwise_kernels
+
         return lambda X: ops.beside(
             pairwise_kernels(X, Z, metric=self.name, **self._arguments()), Z
         )
@@ -382,6 +382,8 @@ def centres(
 
 
 def _by_scikit_learn(X: Host, size: int, rng: np.random.RandomState) -> Host:
+    from sklearn.cluster import KMeans
+
     means = KMeans(size, n_init=1, max_iter=STEPS, tol=STILL, random_state=rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than centres
@@ -723,10 +725,10 @@ def resolve_kernel(
     weights: Host | None,
 ) -> Kernel:
     """Return the kernel of an estimator's parameters for the rows X."""
-    known = isinstance(kernel, str) and kernel in PAIRWISE_KERNEL_FUNCTIONS
+    known = isinstance(kernel, str) and kernel in KERNEL_NAMES
     if not known and not callable(kernel):
         raise ValueError(
-            f"kernel must be one of {', '.join(sorted(PAIRWISE_KERNEL_FUNCTIONS))}, or a function "
+            f"kernel must be one of {', '.join(sorted(KERNEL_NAMES))}, or a function "
             f"of two rows; got {kernel!r}."
         )
     if not ops.is_numpy(X) and kernel not in ("rbf", *INNER_PRODUCTS):
@@ -824,6 +826,8 @@ def _better_gamma(kernel: Kernel, X: Array, rule: str) -> str:
     if kernel.name == "rbf":
         return f'gamma={resolve_gamma(rule, X):.3g} (gamma="{rule}")'
     some = ops.to_host(ops.take(X, _evenly_spaced(X.shape[0], MEDIAN_ROWS)))
+    from scipy.spatial.distance import pdist
+
     distances = pdist(some, "cityblock")  # for the Laplacian kernel
     return f"gamma={1 / np.median(distances[distances > 0]):.3g}"
 

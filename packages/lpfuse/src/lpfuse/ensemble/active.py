@@ -12,10 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
-from scipy.stats import beta, norm
+from scipy.special import betaincinv, expit, ndtri
 from sklearn.base import clone
-from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import _safe_indexing, check_random_state
 
 from lpfuse._arrays.operations import Host
@@ -66,8 +64,8 @@ SCALE_FROM, SCALE_SHARE = 200, 1 / 3
 # What is believed of the share of anomalies before anyone answers: equally probable shares, 5 % in
 # the mean and 23 % at most in 39 of 40 cases, by hand; with the chance 1 − BANDED a power law, as
 # steep as sets were; else nine in ten of the anomalies in a band of the strangest rows, so densely.
-SHARES = beta.ppf((np.arange(400) + 0.5) / 400, 0.5, 9.5)
-STEEPNESSES = 0.45 * np.exp(0.6 * norm.ppf((np.arange(9) + 0.5) / 9))
+SHARES = betaincinv(0.5, 9.5, (np.arange(400) + 0.5) / 400)
+STEEPNESSES = 0.45 * np.exp(0.6 * ndtri((np.arange(9) + 0.5) / 9))
 DENSITIES = (0.15, 0.3, 0.6, 0.9)
 IN_BAND, BANDED = 0.9, 0.7  # by hand
 
@@ -233,6 +231,8 @@ def neighbouring_order(
     units = np.clip((filled - middle) / width, -3.0, 3.0)
     # Clusters of the strange rows, for these are asked about; the others belong to the nearest.
     some = by_rank[: max(CLUSTERED_ROWS, 10 * n)]
+    from sklearn.cluster import MiniBatchKMeans
+
     clusters = MiniBatchKMeans(n, n_init=1, random_state=random).fit(units[some])
     return np.lexsort((rank, clusters.predict(units))).astype(np.intp)
 

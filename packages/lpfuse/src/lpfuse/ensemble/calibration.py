@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.impute import SimpleImputer
 
 from lpfuse._arrays.operations import Host
 from lpfuse._base import Gaps, lower_quantile
@@ -335,7 +334,7 @@ class FitResult:
 
     pool: Pool
     combination: Combination
-    imputer: SimpleImputer | None
+    imputer: Any
     out_of_fold: OutOfFoldScores
     held_out: HeldOutScores
     shrinkage: Host | None = None
@@ -442,7 +441,7 @@ class CalibratedFit:
 
     pool: Pool
     combination: Combination
-    imputer: SimpleImputer | None
+    imputer: Any
     out_of_fold: OutOfFoldScores
     held_out: HeldOutScores
     calibration: CalibrationRows

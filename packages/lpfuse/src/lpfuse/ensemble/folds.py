@@ -9,9 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
-from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host, is_blocked
@@ -525,6 +522,8 @@ def folds_of_groups(
     most: int, labels: Host, groups: NDArray[Any], random: np.random.RandomState
 ) -> NDArray[np.intp]:
     """Assign folds so that groups stay together, and labels are spread where there are enough."""
+    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
     found = len(np.unique(groups))
     if found < 2:
         raise ValueError(f"groups must name at least 2 groups to keep apart, got {found}.")
@@ -621,6 +620,9 @@ def number_kinds(
 
 def _clusters(X: Host, labels: Host, random: np.random.RandomState) -> NDArray[np.intp]:
     """Cluster the anomalies, in units of the normal rows' spread."""
+    from sklearn.cluster import KMeans
+    from sklearn.preprocessing import StandardScaler
+
     scaler = StandardScaler().fit(X[labels >= 0])
     anomalies = np.nan_to_num(scaler.transform(X[labels < 0]))  # what is missing: the mean
     most = int(np.clip(len(np.unique(anomalies, axis=0)) // 2, 1, MOST_CLUSTERS))
