@@ -287,7 +287,7 @@ def _haberman(figures: Figures, of_readings: ReadingFigures) -> Claim:
     told = f"""The paper prints {printed["pure"].mean:.2f} and {printed["Fatemifar"].mean:.2f}, from
         other splits; its own GMM has {printed["GMM"].mean:.2f}. Measured against genetic weights in
         the style of Fatemifar et al. on the same splits (over splits, after Nadeau and Bengio), a
-        reading of ℓp alone: {_counted(list(decided.values()))} {gains}. ℓp has
+        reading of ℓp alone: {_counted(list(decided.values()))} Gains: {gains}. ℓp has
         {of_readings.value(best, "pure", "ℓp", "haberman", "g_mean"):.1f} under the kindest, genetic
         weights {theirs.mean():.1f}, the sum {others["sum"]:.1f}, the best of the four learners on
         validation {others["best single"]:.1f}."""
