@@ -42,7 +42,7 @@ def auc_of_columns(y: Host, scores: Host) -> Host:
     """
     normal = y > 0
     n, m = normal.sum(), (~normal).sum()
-    ranks = column_ranks(scores)
+    ranks = column_ranks(scores.reshape(len(y), -1)).reshape(scores.shape)
     found: Host = (ranks[normal].sum(axis=0) - n * (n + 1) / 2) / (n * m)
     return found
 

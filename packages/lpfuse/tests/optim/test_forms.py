@@ -159,7 +159,10 @@ def projections(seeds):
     """Balls, preferred weights and rows that some point of the ball satisfies."""
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
-        R, p = int(rng.choice([1, 2, 4, 10, 36])), float(rng.choice([2.0, 2.5, 4.0, 8.0, 32.0]))
+        R, p = (
+            int(rng.choice([1, 2, 4, 10, 36])),
+            float(rng.choice([2.0, 2.5, 4.0, 8.0, 100.0, 1000.0])),
+        )
         centre = rng.uniform(0, 0.5, R) if seed % 3 == 0 else None
         ball = LpBall(p, centre=centre, radius=float(rng.choice([1.0, 0.3, 3.0])))
         u = ball.preferred(R)

@@ -452,7 +452,7 @@ cdef class _Projection:
     cdef const double[::1] uniform, centre
     cdef Py_ssize_t[::1] chosen
     cdef unsigned char[::1] taken
-    cdef double[::1] w, x, power, push, H, off, nu, change
+    cdef double[::1] w, x, extent, power, push, H, off, nu, change
     cdef double[:, ::1] M
 
     def __init__(self, ball, uniform, rows, start):
@@ -463,7 +463,7 @@ cdef class _Projection:
         self.centre = np.zeros(self.R) if ball.centre is None else ball.centre
         self.chosen, self.taken = np.zeros(self.n, dtype=np.intp), np.zeros(self.n, dtype=np.uint8)
         self.w = np.array(start, dtype=np.float64)
-        self.x, self.power, self.push, self.H, self.off = np.zeros((5, self.R))
+        self.x, self.extent, self.power, self.push, self.H, self.off = np.zeros((6, self.R))
         self.nu, self.change = np.zeros((2, self.R + 1))
         self.M = np.zeros((self.R + 1, self.R + 1))
 
@@ -514,7 +514,7 @@ cdef class _Projection:
         self.norm = self.gauge()
         for j in range(R):
             size = fabs(self.x[j]) / fmax(self.norm, 1e-300)
-            self.power[j] = pow(size, self.p - 2.0)
+            self.extent[j], self.power[j] = size, pow(size, self.p - 2.0)
             self.push[j] = -copysign(self.power[j] * size, self.x[j])
             self.H[j] = 1.0
         if fresh:
@@ -553,10 +553,22 @@ cdef class _Projection:
         self.far = 0.0
         for j in range(R):
             size = self.off[j] / self.H[j]
-            self.w[j] += size
-            self.far = fmax(self.far, fabs(size))
             if not isfinite(size):
                 return False
+            self.far = fmax(self.far, fabs(size))
+            self.off[j] = self.w[j] + size
+        if self.held:
+            for j in range(R):  # |x|^{p−1} curves sharply: see `newton._capped`
+                total = fabs(self.push[j]) + 0.1
+                size = (self.off[j] - self.centre[j]) / self.radius
+                total += fmax((self.p - 1.0) * self.power[j] * (fabs(size) - self.extent[j]), 0.0)
+                self.x[j] = copysign(fmin(fabs(size), pow(total, 1.0 / (self.p - 1.0))), size)
+            size = _norm(R, self.p, &self.x[0])
+            for j in range(R):
+                self.off[j] = self.centre[j] + self.radius * self.x[j] / size
+                self.far = fmax(self.far, fabs(self.off[j] - self.w[j]))
+        for j in range(R):
+            self.w[j] = self.off[j]
         return self.far < 1e3
 
     cdef void drop(self, Py_ssize_t a) noexcept nogil:
@@ -591,7 +603,7 @@ cdef class _Projection:
         self.held = self.gauge() > 0.9  # by its surface, or nearly
         if not self.add(1.0 + 1e-6):
             return 0
-        for _ in range(25):
+        for _ in range(40):
             m = self.k + self.held
             if m > self.R or not self.step(fresh):
                 return 0

@@ -729,12 +729,7 @@ class SurfaceSystem:
             z = (size / size.max()) ** (1.0 / (p - 1.0))
             return np.copysign(z / _norm(z, p), v), False
         x = self.x + length * dx
-        if not self.inside:
-            # |x|^{p−1} curves sharply: limit its growth to that of its tangent plus 0.1.
-            size = np.abs(x)
-            grown = np.maximum((p - 1.0) * self.power * (size - self.size), 0.0)
-            most = (self.size * self.power + grown + 0.1) ** (1.0 / (p - 1.0))
-            x = np.copysign(np.minimum(size, most), x)
+        x = x if self.inside else _capped(x, p, self.size, self.power)
         norm = _norm(x, p)
         out = not self.inside or norm > 1.0
         return (x / norm if out else x), out
@@ -759,6 +754,13 @@ class SurfaceSystem:
         return 0.0
 
 
+def _capped(x: Host, p: float, size: Host, power: Host) -> Host:
+    """Limit the growth of |x|^{p−1}, which curves sharply, to that of its tangent plus 0.1."""
+    grown = np.maximum((p - 1.0) * power * (np.abs(x) - size), 0.0)
+    most = (size * power + grown + 0.1) ** (1.0 / (p - 1.0))
+    return np.copysign(np.minimum(np.abs(x), most), x)
+
+
 def _norm(x: Host, p: float) -> float:
     size = np.abs(x)
     top = float(size.max())
@@ -776,13 +778,14 @@ def nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> H
     n the gradient of ‖v‖_p. The curvature H = I + λ diag(n′)/r is diagonal except along n, where
     the step is zero: so a Newton step costs k×k for k binding rows. Rows with a negative multiplier
     leave the active set, and violated ones enter, until the conditions hold; None where they do
-    not, and w may exceed the ball by rounding. For 2 ≤ p < ∞, where they are smooth.
+    not, and w may exceed the ball by rounding. For 2 ≤ p < ∞, where they are smooth; steps along
+    the surface are capped as those of the `SurfaceSystem` are.
     """
     R, p, r = uniform.size, ball.p, ball.radius
     w, chosen = start, np.flatnonzero(rows @ start < 1.0 + 1e-6)
     held = bool(ball.gauge(w) > 0.9)  # by its surface, or nearly
     nu: Host = np.empty(0)
-    for _ in range(25):
+    for _ in range(40):
         if chosen.size + held > R:
             return None
         A, x = rows[chosen].T, ball.from_centre(w) / r
@@ -802,10 +805,15 @@ def nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> H
         except np.linalg.LinAlgError:  # rows that depend on each other
             return None
         step = off / H + scaled @ change
-        w, nu = w + step, nu + change
+        moved, nu = w + step, nu + change
         far = float(np.abs(step).max())
         if not far < 1e3:
             return None
+        if held:
+            x = _capped(ball.from_centre(moved) / r, p, size, power)
+            moved = ball.at(r * x / ball.norm(x))
+            far = max(far, float(np.abs(moved - w).max()))
+        w = moved
         # Signs are known before convergence; with a wrong one full precision is not needed.
         wrong = nu.size > 0 and float(nu.min()) < 0.0
         if far > (1e-3 if wrong else 1e-13):

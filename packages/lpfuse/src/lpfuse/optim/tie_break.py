@@ -15,7 +15,16 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from lpfuse._arrays.operations import Host, dot, nonzero, positive_part, take, to_host, total
+from lpfuse._arrays.operations import (
+    Host,
+    dot,
+    largest,
+    nonzero,
+    positive_part,
+    take,
+    to_host,
+    total,
+)
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.interior_point import interior_point, surface
 from lpfuse.optim.newton import Model
@@ -23,7 +32,10 @@ from lpfuse.optim.tuning import DEFAULT, FAST, ROBUST, Tuning
 
 
 class Violations(NamedTuple):
-    """The value of a point, the number of rows that violate their margin, and the worst ones."""
+    """The value of a point, the number of rows that violate their margin, and the worst ones.
+
+    Rows near their margin may be among them.
+    """
 
     value: float
     n_short: int
@@ -54,12 +66,14 @@ class ModelRows:
         self.model = model
         self.R, self.free = model.n_weights, model.free
         self.total_cost = total(model.costs)
+        # Whether rows that the next point may violate are added, too, which saves rounds.
+        self.adds_near = not model.ball.is_lp or _by_newton(model.ball, model.free)
 
     def violations(self, point: Host, most: int) -> Violations:
         """Return the value of a point, and the rows that violate their margin most there."""
         r = self.model.residuals(point)
-        chosen = nonzero(r > 0)
-        value, n_short = dot(self.model.costs, positive_part(r)), int(chosen.shape[0])
+        value, n_short = dot(self.model.costs, positive_part(r)), int(nonzero(r > 0).shape[0])
+        chosen = nonzero(r > (-largest(r) if self.adds_near else 0.0))
         worst = np.argsort(-r[chosen], kind="stable")[:most]
         rows = to_host(take(self.model.columns, chosen[worst], axis=1)).T
         return Violations(value, n_short, rows)
@@ -74,6 +88,11 @@ class ModelRows:
     def sample(self) -> Host | None:
         """Return None: all rows are in memory."""
         return None
+
+
+def _by_newton(ball: LpBall, free: int) -> bool:
+    """Return whether `newton.nearest_by_newton` handles the ball."""
+    return ball.is_lp and 2.0 <= ball.p <= 1000.0 and not free and not ball.nonnegative
 
 
 def nearest_to_uniform(
@@ -159,7 +178,7 @@ class _Projection:
         """Return the nearest point by an exact penalty on violated margins, which grows."""
         R, uniform, rows = self.R, self.uniform, self.rows
         ball, slack = self.ball, self.tuning.tie_break.slack
-        if ball.is_lp and 2.0 <= ball.p <= 32.0 and R == uniform.size and not ball.nonnegative:
+        if _by_newton(ball, uniform.size - R):
             near = ball.scale_into(self.point)
             nearest = surface.nearest_by_newton(ball, uniform, rows / (1.0 + slack), near)
             if nearest is not None:
