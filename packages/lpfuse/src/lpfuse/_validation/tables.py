@@ -294,11 +294,9 @@ def _is_infinite(column: NDArray[Any]) -> bool:
 def temporal_columns(X: Any) -> list[int]:
     """Return positions of date and time columns, which some libraries convert to nanoseconds."""
     if is_frame(X):
-        kinds = list(X.dtypes)
-    else:
-        width = X.shape[1] if getattr(X, "ndim", 0) == 2 else 0
-        kinds = [getattr(X, "dtype", None)] * width
-    return [j for j, kind in enumerate(kinds) if _is_temporal(kind)]
+        return [j for j, kind in enumerate(X.dtypes) if _is_temporal(kind)]
+    temporal = getattr(X, "ndim", 0) == 2 and _is_temporal(X.dtype)
+    return list(range(X.shape[1])) if temporal else []
 
 
 def check_not_temporal(X: Any) -> None:

@@ -361,9 +361,10 @@ def _scores_of_all(fitted: list[Member], training: Training, X: Table) -> Host:
     anomalies = np.flatnonzero(training.labels < 0)
     if len(anomalies):
         scores[anomalies] = score_members(fitted, _safe_indexing(training.X, anomalies, axis=0))
-    for column, member in enumerate(fitted):
-        if _leaves_one_out(member, training):
-            scores[training.labels >= 0, column] = leave_one_out_scores(member, X)
+    by_formula = [i for i, member in enumerate(fitted) if _leaves_one_out(member, training)]
+    if by_formula:
+        found = leave_one_out_scores([fitted[i] for i in by_formula], X)
+        scores[np.ix_(training.labels >= 0, by_formula)] = found
     return scores
 
 

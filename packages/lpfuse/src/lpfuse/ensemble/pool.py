@@ -243,12 +243,13 @@ def score_members(members: Sequence[Member], X: Table) -> Host:
     return scores
 
 
-def leave_one_out_scores(member: Member, X: Table) -> Host:
-    """Score each training row by a fit to all others, by the detector's own formula."""
-    rows = X if member.columns is None else _safe_indexing(X, member.columns, axis=1)
-    if member.head is not None:
-        rows = member.head.transform(rows)
-    return np.asarray(member.last.leave_one_out_scores(rows), dtype=np.float64)
+def leave_one_out_scores(members: Sequence[Member], X: Table) -> Host:
+    """Score each training row by fits to all others, by the formulas of detectors of one group."""
+    columns, head = members[0].columns, members[0].head
+    rows = X if columns is None else _safe_indexing(X, columns, axis=1)
+    rows = rows if head is None else head.transform(rows)
+    found = [member.last.leave_one_out_scores(rows) for member in members]
+    return np.stack(found, axis=1, dtype=np.float64)
 
 
 def scorable_rows(member: Member, X: Table) -> Index:
