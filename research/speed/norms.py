@@ -1,11 +1,10 @@
-"""Group norms: time of a fit as a ratio to the ℓp ball, and of CLARABEL in cvxpy.
+"""Group norms: time as a ratio to the ℓp ball, and of CLARABEL in cvxpy and alone, in turns.
 
 python -m research.speed.norms [--largest 100000]
 """
 
 from __future__ import annotations
 
-import time
 import warnings
 from argparse import ArgumentParser
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import numpy as np
 from lpfuse import LpFusion
 from lpfuse.optim import Problem, solve
 from research.common import cvxpy_models
+from research.common.clock import cpu_timed
 from research.common.tables import markdown
 
 SIZES = ((50, 4), (50, 36), (1_000, 12), (1_000, 36), (10_000, 12), (100_000, 12), (1_000_000, 12))
@@ -37,28 +37,23 @@ def rows_of(n: int, R: int, seed: int = 0) -> tuple[Any, Any, Any]:
     return S, y, np.arange(R) * 4 // R
 
 
-def seconds(call: Callable[[], Any], repeats: int) -> float:
-    """Median time, after one call that is not timed."""
-    taken = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
-        call()
-        taken.append(time.perf_counter() - start)
-    return float(np.median(taken[1:]))
+def cpu_medians(calls: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Median CPU time of each, in turns, after one round that is not timed."""
+    rounds = [
+        {name: cpu_timed(call)[0] for name, call in calls.items()} for _ in range(repeats + 1)
+    ]
+    return {name: float(np.median([each[name] for each in rounds[1:]])) for name in calls}
 
 
-def clarabel(S: Any, y: Any, families: Any, norm: dict[str, Any]) -> tuple[float, float]:
-    """Time of the call of cvxpy, and what of it the solver reports, at its tolerance of 1e-8."""
+def model_of(S: Any, y: Any, families: Any, norm: dict[str, Any]) -> cp.Problem:
+    """The problem for cvxpy."""
     w = cp.Variable(S.shape[1])
     if "q" in norm:
         each = [cp.norm(w[np.flatnonzero(families == g)], norm["q"]) for g in set(families)]
         ball = cp.norm(cp.hstack(each), norm["p"]) <= 1.0
     else:
         ball = cp.norm(w, norm["p"]) <= 1.0
-    model = cp.Problem(cp.Minimize(cp.sum(cp.pos(1.0 - cp.multiply(y, S @ w)))), [ball])
-    start = time.perf_counter()
-    cvxpy_models.run(model, "CLARABEL")
-    return time.perf_counter() - start, float(cvxpy_models.solver_seconds(model))
+    return cp.Problem(cp.Minimize(cp.sum(cp.pos(1.0 - cp.multiply(y, S @ w)))), [ball])
 
 
 def line(n: int, R: int, name: str, base: dict[int, float]) -> tuple[str, ...]:
@@ -68,19 +63,26 @@ def line(n: int, R: int, name: str, base: dict[int, float]) -> tuple[str, ...]:
     groups = families if "q" in norm else None
     fusion = LpFusion(**norm, groups=groups)
     problem = Problem(S, y, groups=groups, **norm)
+    data, chain, _ = model_of(S, y, families, norm).get_problem_data("CLARABEL")
+    calls: dict[str, Callable[[], Any]] = {
+        "fit": lambda: fusion.fit(S, y),
+        "solve": lambda: solve(problem),
+        "cvxpy": lambda: cvxpy_models.run(model_of(S, y, families, norm), "CLARABEL"),
+        "CLARABEL": lambda: chain.solver.solve_via_data(data, False, False, {}),
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        own = seconds(lambda: fusion.fit(S, y), REPEATS)
-        core = seconds(lambda: solve(problem), REPEATS)
-    call, solver = clarabel(S, y, families, norm)
-    times = own / base.setdefault(0, own)
+        taken = cpu_medians(calls, REPEATS)
+    solved = taken["solve"] / base.setdefault(0, taken["solve"])
     gap = fusion.certificate_.relative_gap
-    figures = f"{1e3 * own:.2f}", f"{times:.2f}", f"{call / own:.1f}", f"{solver / core:.1f}"
-    return f"{n:,} × {R}", name, *figures, f"{gap:.0e}"
+    milliseconds = (f"{1e3 * taken[kind]:.2f}" for kind in ("fit", "solve"))
+    rivals = taken["cvxpy"] / taken["fit"], taken["CLARABEL"] / taken["solve"]
+    ratios = f"{solved:.2f}", *(f"{ratio:.1f}" for ratio in rivals)
+    return f"{n:,} × {R}", name, *milliseconds, *ratios, f"{gap:.0e}"
 
 
 def main() -> None:
-    """Print a table: milliseconds, the ratio to the ℓp ball, and what CLARABEL takes as a ratio."""
+    """Print a table: CPU times, the ratio to the ℓp ball, and what CLARABEL takes as a ratio."""
     parser = ArgumentParser("python -m research.speed.norms", description=__doc__)
     parser.add_argument("--largest", type=int, default=100_000, help="rows")
     options = parser.parse_args()
@@ -88,7 +90,8 @@ def main() -> None:
     for n, R in (size for size in SIZES if size[0] <= options.largest):
         base: dict[int, float] = {}
         lines += [line(n, R, name, base) for name in NORMS]
-    head = "rows", "norm", "fit, ms", "times ℓp", "cvxpy / fit", "CLARABEL / solve", "gap"
+    times = "fit, ms", "solve, ms", "solve, times ℓp", "cvxpy / fit", "CLARABEL / solve"
+    head = "rows", "norm", *times, "gap"
     print(markdown([head, *lines]))
 
 

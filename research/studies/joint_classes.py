@@ -27,7 +27,14 @@ from research.common.measure import Cell, Row, measure
 from research.common.store import read_rows
 from research.paper.learners import LEARNERS
 from research.paper.related import CLASSES, MOST_ROWS, load_classes, profiles_of
-from research.rivals.classes import BestLearner, LpPerClass, StackedScores, SumOfExperts, units_of
+from research.rivals.classes import (
+    BestLearner,
+    JointlyCalibrated,
+    LpPerClass,
+    StackedScores,
+    SumOfExperts,
+    units_of,
+)
 from research.rivals.joint import JointLp
 from research.studies.running import RESULTS, study_parser
 
@@ -62,10 +69,15 @@ METHODS: Mapping[str, Callable[[], Any]] = {
     "sum of experts": SumOfExperts,
     "best single learner": BestLearner,
     SEPARATE: LpPerClass,
+    f"{SEPARATE}, calibrated jointly": lambda: JointlyCalibrated(LpPerClass()),
     "shared margins, ℓ4/3": lambda: JointLp("shared margins", p=4 / 3),
     "one against all, ℓ4/3": lambda: JointLp("one against all", p=4 / 3),
+    "one against all, ℓ4/3, calibrated jointly": lambda: JointlyCalibrated(
+        METHODS["one against all, ℓ4/3"]()
+    ),
     "one against all, ℓ1/ℓ2 over learners": lambda: _grouped("one against all", 1.0),
     MARGINS: lambda: JointLp(p=4 / 3, radius=3.0),
+    f"{MARGINS}, calibrated jointly": lambda: JointlyCalibrated(METHODS[MARGINS]()),
     "margins, ℓ1/ℓ2 over learners": lambda: _grouped("margins", 3.0),
     "margins, ℓ1/ℓ2 over classes": lambda: _grouped("margins", 3.0, "classes"),
     "margins, ℓ1/ℓ2 over random families": lambda: _grouped("margins", 3.0, "random"),

@@ -38,6 +38,7 @@ from research.common.statistics import DRAWS
 from research.common.store import write_whole
 from research.common.tables import markdown, page, prose
 from research.studies.running import RESULTS
+from research.studies.tables.page import FEWEST
 from research.studies.tables.splits import (
     HALVES,
     Mode,
@@ -446,14 +447,17 @@ def told(gains: Sequence[float], sources: Sequence[str], seed: int = 0) -> str:
 
 
 def table_of(rows: Sequence[dict[str, Any]], figure: str, ways: Collection[str]) -> str:
-    """Gains of some ways over the fusion that ships, by mode and number of labels."""
+    """Gains of some ways over the fusion that ships, by mode and number of labels.
+
+    What fewer than `FEWEST` tables were measured on is left out.
+    """
     of = {place: [r for r in rows if (r["mode"], r["labels"]) == place] for place in PLACES}
-    of = {place: there for place, there in of.items() if there}
+    of = {place: there for place, there in of.items() if len(there) >= FEWEST}
     head = ["", *(f"{mode}, {labels} labels ({len(of[mode, labels])})" for mode, labels in of)]
     means = [f"{np.mean([row[figure][SHIPPED] for row in there]):.2f}" for there in of.values()]
     lines = [head, [f"**{SHIPPED}**", *means]]
     for name in rows[0][figure]:
-        if name in ways:
+        if name in ways and name != SHIPPED:
             gains = [
                 ([row[figure][name] - row[figure][SHIPPED] for row in there],
                  [row["source"] for row in there])
@@ -475,7 +479,7 @@ def page_of(rows: Sequence[dict[str, Any]]) -> str:
     parts = [
         "# Other ways to learn the weights of the default pool",
         prose(
-            """Do weights pay that may be negative, or that may move farther from the prior? The
+            f"""Do weights pay that may be negative, or that may move farther from the prior? The
             detectors of `FusedDetector()` score the tables of [all](tables.md) once, one split
             each; every way learns its weights from the same out-of-fold scores, and is judged on
             the same test rows. The figure is the gain over the weights that ship (a ball around the
@@ -483,12 +487,13 @@ def page_of(rows: Sequence[dict[str, Any]]) -> str:
             with a 95 % interval over sources of tables; in brackets the number of tables. Radii
             around a prior are multiples of its norm. Scores are on the scale of `TwoSidedMinMax`
             unless another one is named. On the half "confirm" only what was chosen on the other is
-            judged, with controls. Written by
+            judged, with controls, and mostly with 20 labels or more. Figures of fewer than
+            {FEWEST} tables are not shown. Written by
             `python -m research.studies.learnt_weights page`; decision
             [0060](../adr/0060-free-signs-do-not-pay.md)."""
         ),
     ]
-    ways = {"choose": {*rows[0]["auc"]} - {SHIPPED}, "confirm": set(CONFIRMED)}
+    ways = {"choose": rows[0]["auc"], "confirm": CONFIRMED}
     for half in HALVES:
         mine = [row for row in rows if row["half"] == half]
         if mine:

@@ -84,8 +84,6 @@ def square_norms(X: Array) -> Array:
 # --------------------------------------------------------------------------------------------------
 # Kernels and expansions.
 
-# Number of parts of triangular coefficients, and the columns from which parts pay.
-ENDS, COLUMNS_OF_ENDS = 8, 200
 INNER_PRODUCTS = ("linear", "poly", "polynomial", "sigmoid", "cosine")  # in any array library
 UNIT_DIAGONAL = ("rbf", "laplacian", "chi2")
 KERNEL_NAMES = (*INNER_PRODUCTS, *UNIT_DIAGONAL, "additive_chi2")  # of sklearn.metrics.pairwise
@@ -212,17 +210,13 @@ class Expansion(FieldsOnlyState):
         return self.basis.rows(np.empty((0, 0)))
 
     @cached_property
-    def _ends(self) -> list[int]:
-        """End of the nonzero coefficients of each part of the columns; empty where all are full.
-
-        The coefficients of a Gaussian process are triangular.
-        """
-        if self.columns < COLUMNS_OF_ENDS:
-            return []
-        parts = np.array_split(ops.to_host(self.coefficients[:, 1 : self.columns]), ENDS, axis=1)
-        used = [np.flatnonzero(part.any(axis=1)) for part in parts]
-        ends = [int(rows[-1]) + 1 if len(rows) else 0 for rows in used]
-        return ends if sum(ends) < 0.75 * ENDS * len(self.coefficients) else []
+    def _triangle(self) -> Host | None:
+        """All coefficients but the first column, where they are those of a Gaussian process."""
+        if self.columns != self.coefficients.shape[0] + 1:
+            return None
+        rest = np.asfortranarray(ops.to_host(self.coefficients[:, 1 : self.columns]))
+        is_triangle = not any(rest[j + 1 :, j].any() for j in range(len(rest)))
+        return rest if is_triangle and rest.dtype == np.float64 else None
 
     def map(self, X: Array, finish: Callable[[Array, Array], Array]) -> Array:
         """Return ``finish(k(x, x), B(x) · coefficients)`` of all rows, in bounded blocks."""
@@ -230,14 +224,16 @@ class Expansion(FieldsOnlyState):
         rows = self._host_rows if usual else self.basis.rows(X)
         coefficients = ops.beside(self.coefficients[:, : self.columns], X)
 
-        ends = self._ends if usual else []
+        triangle = self._triangle if usual else None
 
         def work(block: slice) -> Array:
             some = X[block, :]
             values = rows(some)
-            if len(ends) > 1:
-                return finish(kernel.diagonal(some), ops.times_triangle(values, coefficients, ends))
-            return finish(kernel.diagonal(some), ops.times_few_columns(values, coefficients))
+            if triangle is None:
+                return finish(kernel.diagonal(some), ops.times_few_columns(values, coefficients))
+            first = values @ coefficients[:, :1]
+            products = np.concatenate([first, ops.times_triangle(values, triangle)], axis=1)
+            return finish(kernel.diagonal(some), products)
 
         with ops.one_blas_thread:
             return ops.concatenate(ops.map_row_blocks(work, X, width=self.basis.width))

@@ -232,7 +232,9 @@ def _best(
     tuning: Tuning,
 ) -> tuple[Optimum, Host | None]:
     """Return the optimum and, among several without violations, the preferred one."""
-    if before is None:
+    # Few rows of few weights are solved as fast as the check.
+    few = model.n_weights < tuning.tie_break.look_from and _solves_directly(model, tuning)
+    if before is None and not few:
         point = _separating_point(model, tuning)
         if point is not None and not model.residuals(point).max() > 0.0:
             return _without_violations(model, point, 1), point

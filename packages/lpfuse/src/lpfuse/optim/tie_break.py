@@ -121,7 +121,9 @@ def nearest_to_uniform(
     uniform = np.zeros(size)
     uniform[: source.R] = ball.preferred(source.R)
     most = rules.rows + rules.rows_per_weight * size
-    penalties = rules.penalties if thorough else rules.penalties[:1]
+    penalties = rules.penalties
+    if not thorough:  # where Newton's method fails there is rarely such a point
+        penalties = () if _by_newton(ball, source.free) else penalties[:1]
     search = _Projection(source.R, ball, uniform, penalties, tuning)
     if thorough and (sample := source.sample()) is not None and not search.satisfy(sample, most):
         return None
