@@ -501,7 +501,7 @@ class ColumnForest(HeldOutDetector):
 
 def _columns(rows: Host, seen: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return input columns for a tree; a column of zeros where there is none."""
-    taken = rows[:, seen] if len(seen) else np.zeros((len(rows), 1))
+    taken = rows.take(seen, axis=1) if len(seen) else np.zeros((len(rows), 1))
     return taken.astype(np.float32, order="C")
 
 
@@ -530,7 +530,7 @@ def grow_tree(
         Lindenstrauss). The values of leaves are sums of all outputs in the order of the rows, those
         of other nodes are 0, as are impurities.
     """
-    inputs, predicted = _columns(rows, seen), rows[:, outputs]
+    inputs, predicted = _columns(rows, seen), rows.take(outputs, axis=1)
     tried, targets = min(inputs.shape[1], MOST_TRIED), predicted
     if len(outputs) > MOST_TRIED:
         rng = np.random.RandomState(seed)
