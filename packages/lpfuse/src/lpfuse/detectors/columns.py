@@ -453,21 +453,29 @@ class ColumnForest(HeldOutDetector):
         return -(np.minimum(off, FAR) ** 2).sum(axis=1)
 
     @cached_property
-    def _flat(self) -> FlatTrees:
-        """All trees in common arrays; the value of a leaf is its number in its tree."""
-        nodes = []
-        for tree, seen in zip(self.trees_, self.inputs_, strict=True):
-            made = Nodes.of_tree(tree, np.arange(tree.node_count, dtype=np.float64))
+    def _flat(self) -> tuple[FlatTrees, Host, tuple[NDArray[np.intp], ...]]:
+        """Return all trees in common arrays, for single rows.
+
+        The value of a leaf is where the numbers that it predicts begin in the second array. The
+        others tell how many each tree predicts, their places in a leaf, and of which columns.
+        """
+        nodes, start = [], 0
+        sizes = np.array([len(outputs) for outputs in self.outputs_])
+        for tree, seen, size in zip(self.trees_, self.inputs_, sizes.tolist(), strict=True):
+            made = Nodes.of_tree(tree, start + size * np.arange(tree.node_count, dtype=np.float64))
             nodes.append(made._replace(feature=seen[np.maximum(made.feature, 0)]))
-        return FlatTrees(nodes, [0] * len(nodes))
+            start += size * tree.node_count
+        values = np.concatenate([tree.value.ravel() for tree in self.trees_])
+        within = np.concatenate([np.arange(size) for size in sizes])
+        flat = FlatTrees(nodes, [0] * len(nodes))
+        return flat, values, (sizes, within, np.concatenate(self.outputs_))
 
     def _score_one(self, X: Host) -> Host:
-        rows = self._standardised(X)
-        leaves = self._flat.values(rows[0].astype(np.float32).astype(np.float64)).astype(np.intp)
-        total, count = np.zeros(rows.shape), np.zeros(rows.shape[1])
-        for tree, outputs, leaf in zip(self.trees_, self.outputs_, leaves, strict=True):
-            total[0, outputs] += tree.value[leaf, :, 0]
-            count[outputs] += 1
+        rows, (trees, values, (sizes, within, outputs)) = self._standardised(X), self._flat
+        starts = trees.values(rows[0].astype(np.float32).astype(np.float64)).astype(np.intp)
+        predicted = values[np.repeat(starts, sizes) + within]
+        # Sums in the order of the trees, as of several rows.
+        total, count = (np.bincount(outputs, each, X.shape[1]) for each in (predicted, None))
         return self._negative_squared_errors(rows, total / count)
 
     def _score(self, X: Host) -> Host:

@@ -208,10 +208,9 @@ def _few_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning) -> lis
     model = Model.of_rows(problem, block, balls[0])
     outcomes: dict[int, Outcome] = {}
     before: PathState | None = None
-    point: Host | None = None
     for k in sorted(range(len(balls)), key=lambda k: balls[k].p):
         model = model if balls[k] is model.ball else replace(model, ball=balls[k])
-        found, point = _best(model, certifier.tol, problem.scale, max_iter, before, point, tuning)
+        found, point = _best(model, certifier.tol, problem.scale, max_iter, before, tuning)
         if before is None or found.alpha is not before.found.alpha:
             # Rounding may have moved them out of [0, 1].
             shares = np.minimum(np.maximum(found.alpha / model.costs, 0.0), 1.0)
@@ -228,7 +227,6 @@ def _best(
     scale: float,
     max_iter: int | None,
     before: PathState | None,
-    near: Host | None,
     tuning: Tuning,
 ) -> tuple[Optimum, Host | None]:
     """Return the optimum and, among several without violations, the preferred one."""
@@ -242,8 +240,8 @@ def _best(
     if found.primal > tol * scale:
         return found, None
     rows = ModelRows(model)  # f* = 0 is reached by many points
-    point = nearest_to_uniform(rows, model.ball, thorough=True, tuning=tuning, near=near)
-    if point is not None and near is None and not model.residuals(point).max() > 0.0:
+    point = nearest_to_uniform(rows, model.ball, thorough=True, tuning=tuning)
+    if point is not None and not model.residuals(point).max() > 0.0:
         found = _without_violations(model, point, found.n_iter)
     return found, point
 

@@ -101,7 +101,6 @@ def nearest_to_uniform(
     *,
     thorough: bool,
     tuning: Tuning = DEFAULT,
-    near: Host | None = None,
 ) -> Host | None:
     """Return the point (w, b) above, by adding violated rows until none is left; None if it fails.
 
@@ -114,8 +113,6 @@ def nearest_to_uniform(
     thorough : bool
         False stops early, where the uniform weights violate many rows or a few rounds are not
         enough: a cheap check before the solve.
-    near : array of shape (coordinates,) or None
-        Such a point for a neighbouring p, as a start.
     """
     rules, size = tuning.tie_break, source.R + source.free
     uniform = np.zeros(size)
@@ -127,8 +124,6 @@ def nearest_to_uniform(
     search = _Projection(source.R, ball, uniform, penalties, tuning)
     if thorough and (sample := source.sample()) is not None and not search.satisfy(sample, most):
         return None
-    if near is not None:
-        search.begin(near, source.violations((1.0 - 1e-7) * near, most).rows)
     for _ in range(rules.rounds if thorough else rules.quick_rounds):
         value, n_short, rows = source.violations(search.point, most)
         if value <= rules.clean * source.total_cost:
@@ -156,13 +151,6 @@ class _Projection:
         nearest = self._nearest()
         self.point = self.point if nearest is None else nearest
         return nearest is not None
-
-    def begin(self, point: Host, rows: Host) -> None:
-        """Start from a point with these binding rows."""
-        if len(rows):
-            self.point = point
-            if not self.add(rows):
-                self.point, self.rows = self.uniform, self.rows[:0]
 
     def satisfy(self, sample: Host, most: int) -> bool:
         """Add rows of a sample until none is violated; return whether that is possible."""
