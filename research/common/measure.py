@@ -198,10 +198,12 @@ def _attempt(work: Callable[[Cell], list[Row]], cell: Cell) -> list[Row] | _Fail
     # sums are split among threads shows in their last digits.
     import scipy.linalg  # noqa: F401
     import sklearn.utils  # noqa: F401
+    from sklearn import config_context
     from threadpoolctl import threadpool_limits
 
     try:
-        with threadpool_limits(1):
+        # scikit-learn's checks of parameters take a tenth of what many small fits take.
+        with threadpool_limits(1), config_context(skip_parameter_validation=True):
             return work(cell)
     except Exception as error:
         error.add_note(f"This happened while measuring {cell}.")

@@ -17,7 +17,9 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from lpfuse._arrays.operations import Host
+from lpfuse._validation.tables import unheard_warnings
 from lpfuse.detectors import score_together
+from lpfuse.fusion.lp import lp_path
 from lpfuse.metrics import auc_of_columns, best_g_mean, g_mean
 from lpfuse.paper import (
     KERNEL_FORMS,
@@ -25,11 +27,8 @@ from lpfuse.paper import (
     TAUGHT,
     Candidate,
     Pipeline,
-    Scores,
-    Weights,
     best_per_learner,
     candidates,
-    choose_weights,
     fit_candidates,
 )
 from lpfuse.scaling import TwoSidedMinMax
@@ -173,6 +172,7 @@ class _Grid:
 
     candidates: list[Candidate]
     scores: dict[str, Host]  # part → (rows, candidates)
+    areas: dict[str, Host]  # part with labels → AUC of each candidate
 
 
 @dataclass(eq=False)
@@ -215,27 +215,27 @@ class _Learnt:
                 part: score_together(fitted, rows) if len(rows) else np.empty((0, len(grid)))
                 for part, rows in self.rows.items()
             }
-            self._grids[taught] = _Grid(grid, found)
+            areas = {part: auc_of_columns(y, found[part]) for part, y in self.labels.items()}
+            self._grids[taught] = _Grid(grid, found, areas)
         return self._grids[taught]
 
     def of(self, reading: Reading) -> _Grid:
         """Its part of the grids: its widths, and learners taught where it says so."""
         form = KERNEL_FORMS[reading.kernel_form]
         widths = {form(width) for width in self._widths}
+        grids = [self.grid(taught) for taught in (False, True)[: 1 + bool(reading.taught)]]
+        whole = [(c, i > 0) for i, grid in enumerate(grids) for c in grid.candidates]
         found = [
-            (candidate, grid, j)
-            for taught in (False, True)
-            if not taught or reading.taught
-            for grid in [self.grid(taught)]
-            for j, candidate in enumerate(grid.candidates)
+            j
+            for j, (candidate, taught) in enumerate(whole)
             if (candidate.learner in reading.taught) == taught
             and candidate.settings.get("sigma", next(iter(widths))) in widths
         ]
-        scores = {
-            part: np.column_stack([grid.scores[part][:, j] for _, grid, j in found])
-            for part in self.rows
-        }
-        return _Grid([candidate for candidate, _, _ in found], scores)
+        return _Grid(
+            [whole[j][0] for j in found],
+            {p: np.concatenate([g.scores[p] for g in grids], axis=1)[:, found] for p in self.rows},
+            {p: np.concatenate([g.areas[p] for g in grids])[found] for p in self.labels},
+        )
 
     @property
     def _widths(self) -> Sequence[float]:
@@ -249,31 +249,17 @@ def _rows_of(reading: Reading, learnt: _Learnt) -> Iterator[Row]:
     """AUC and G-mean of the learners, the sum, and weights learnt in several ways."""
     grid, labels = learnt.of(reading), learnt.labels
     known = labels[reading.chosen_on]
-    chosen = best_per_learner(
-        grid.candidates, auc_of_columns(known, grid.scores[reading.chosen_on])
-    )
+    chosen = best_per_learner(grid.candidates, grid.areas[reading.chosen_on])
     tables = {part: scores[:, chosen] for part, scores in grid.scores.items()}
     if reading.scores == "out of fold":
         tables |= _out_of_fold([grid.candidates[i] for i in chosen], learnt, reading.taught)
-    protocol = learnt.parts.protocol
-    pipeline = reading.pipeline(rhos=protocol.rhos, ps=protocol.ps)
     found = {
         name: (tables[reading.chosen_on][:, j], tables["test"][:, j])
         for j, name in enumerate(LEARNERS)
     }
-    found["sum"] = _summed(tables, known, reading, protocol.rhos)
-    ways: dict[str, tuple[Sequence[float], str]] = {
-        "ℓp": (sorted(protocol.ps), "hinge"),
-        "ℓp, least squares": (sorted(protocol.ps), "least_squares"),
-    }
-    if reading.kernel_form == "sigma":  # the norms are compared under one kernel, for time
-        ways |= {"ℓ2": ([2.0], "hinge"), "ℓ∞": ([np.inf], "hinge")}
-    for name, (ps, loss) in ways.items():
-        settings = clone(pipeline).set_params(loss=loss)
-        weights, of_test = _weighted(tables, known, reading, ps, settings)
-        found[name] = weights.fused, of_test
-        if name == "ℓp":
-            choices = {"rho": weights.rho, "p": weights.p}
+    protocol = learnt.parts.protocol
+    fused, choices = _fused(tables, known, reading, protocol.rhos, sorted(protocol.ps))
+    found |= fused
     values: dict[str, dict[str, float]] = {"auc": {}, "g_mean": {}, "g_mean, threshold on test": {}}
     for name, (fused, of_test) in found.items():
         truth = labels["test"]
@@ -291,38 +277,51 @@ def _rows_of(reading: Reading, learnt: _Learnt) -> Iterator[Row]:
         yield {**row, "values": rounded, **({"choices": choices} if metric == "auc" else {})}
 
 
-def _weighted(
-    tables: dict[str, Host], known: Host, reading: Reading, ps: Sequence[float], settings: Pipeline
-) -> tuple[Weights, Host]:
-    """The weights that the rows of choice prefer, and the fused scores of the test."""
-    best: tuple[Weights, Host] | None = None
-    # Batches have a scale of their own for each ρ; else one call chooses among all.
-    groups = [[rho] for rho in settings.rhos] if reading.scores == "batch" else [settings.rhos]
-    for rhos in groups:
-        scaled = _by_batch(tables, rhos[0]) if reading.scores == "batch" else tables
-        scores = Scores(scaled["normals"], scaled["anomalies"], scaled[reading.chosen_on])
-        found = choose_weights(scores, known, ps, clone(settings).set_params(rhos=rhos))
-        if best is None or found.areas.max() > best[0].areas.max():
-            best = found, found.scaler.transform(scaled["test"]) @ found.weights
-    assert best is not None
-    return best
+def _fused(
+    tables: dict[str, Host],
+    known: Host,
+    reading: Reading,
+    rhos: Sequence[float],
+    ps: Sequence[float],
+) -> tuple[dict[str, tuple[Host, Host]], dict[str, float]]:
+    """Fused scores of the rows of choice and of the test, by way of fusing; ρ and p of ℓp.
 
-
-def _summed(
-    tables: dict[str, Host], known: Host, reading: Reading, rhos: Sequence[float]
-) -> tuple[Host, Host]:
-    """The sum rule, its ρ chosen likewise: fused scores of the rows of choice and of the test."""
-    best, found = -1.0, None
+    Each way has the ρ and p that the rows of choice prefer: of equals the first ρ and the largest
+    p, as `lpfuse.paper.choose_weights` has it. All ways share scales and paths.
+    """
+    ways: dict[str, tuple[str, list[float]]] = {
+        "ℓp": ("hinge", list(ps)),
+        "ℓp, least squares": ("least_squares", list(ps)),
+    }
+    if reading.kernel_form == "sigma":  # the norms are compared under one kernel, for time
+        ways |= {"ℓ2": ("hinge", [2.0]), "ℓ∞": ("hinge", [np.inf])}
+    y = np.repeat([1.0, -1.0], [len(tables["normals"]), len(tables["anomalies"])])
+    areas = dict.fromkeys(("sum", *ways), -1.0)
+    found: dict[str, tuple[Host, Host]] = {}
+    choices: dict[str, float] = {}
     for rho in rhos:
-        scaled = _by_batch(tables, rho) if reading.scores == "batch" else tables
-        scaler = TwoSidedMinMax(rho, feature_range=(0, 1), clip=reading.clip)
-        scaler.fit(scaled["normals"])
-        fused = [scaler.transform(scaled[part]).sum(axis=1) for part in (reading.chosen_on, "test")]
-        area = float(auc_of_columns(known, fused[0]))
-        if area > best:
-            best, found = area, (fused[0], fused[1])
-    assert found is not None
-    return found
+        batch = _by_batch(tables, rho) if reading.scores == "batch" else tables
+        scaler = TwoSidedMinMax(rho, feature_range=(0, 1), clip=reading.clip).fit(batch["normals"])
+        S = scaler.transform(np.concatenate([batch["normals"], batch["anomalies"]]))
+        to_choose, test = (scaler.transform(batch[part]) for part in (reading.chosen_on, "test"))
+        fused = {"sum": (to_choose.sum(axis=1)[:, None], np.ones((1, S.shape[1])), [np.nan])}
+        for loss in ("hinge", "least_squares"):
+            wanted = sorted({p for own, grid in ways.values() if own == loss for p in grid})
+            with unheard_warnings():  # the same for every ρ
+                path = lp_path(S, y, ps=wanted, loss=loss)
+            for way, (own, grid) in ways.items():
+                if own == loss:
+                    weights = path.weights[np.searchsorted(path.ps, grid)]
+                    fused[way] = to_choose @ weights.T, weights, grid
+        for way, (of_choice, weights, grid) in fused.items():
+            of_each = auc_of_columns(known, of_choice)
+            j = len(of_each) - 1 - int(np.argmax(of_each[::-1]))
+            if of_each[j] > areas[way]:
+                areas[way] = of_each[j]
+                of_test = test.sum(axis=1) if way == "sum" else test @ weights[j]
+                found[way] = of_choice[:, j], of_test
+                choices = {"rho": rho, "p": grid[j]} if way == "ℓp" else choices
+    return {way: found[way] for way in areas}, choices
 
 
 def _by_batch(tables: dict[str, Host], rho: float) -> dict[str, Host]:

@@ -58,7 +58,7 @@ class ReadingFigures:
     """
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        rows = list(rows)
+        rows = sorted(rows, key=lambda row: row["seed"])
         self.rows = rows
         self.names = list(dict.fromkeys(row["reading"] for row in rows))
         names = dict.fromkeys(row["set"] for row in rows)
@@ -68,6 +68,7 @@ class ReadingFigures:
             for method, value in row["values"].items():
                 key = row["reading"], row["setting"], row["metric"], method, row["set"]
                 found[key].append(value)
+        self._splits = {key: np.array(values) for key, values in found.items()}
         self._means = {key: float(np.mean(values)) for key, values in found.items()}
 
     def value(self, reading: str, setting: str, method: str, name: str, metric: str = AUC) -> float:
@@ -75,6 +76,12 @@ class ReadingFigures:
         if setting == "pure":
             reading = without_teaching(reading)
         return self._means[reading, setting, metric, method, name]
+
+    def splits(self, reading: str, setting: str, method: str, name: str, metric: str = AUC) -> Host:
+        """The values of one set, one a split."""
+        if setting == "pure":
+            reading = without_teaching(reading)
+        return self._splits[reading, setting, metric, method, name]
 
     def of(self, reading: str, setting: str, method: str, metric: str = AUC) -> Host:
         """Means over splits, one a data set of the paper."""
@@ -100,6 +107,11 @@ class ReadingFigures:
     def readings(self) -> list[str]:
         """All that choose on validation, as the paper says that it does."""
         return [name for name in self.names if HINDSIGHT not in name]
+
+    @property
+    def pure(self) -> list[str]:
+        """Those that differ where there is no anomaly to learn from."""
+        return list(dict.fromkeys(map(without_teaching, self.readings)))
 
     def distance(self, reading: str) -> tuple[float, float]:
         """Mean absolute distance to the paper's AUCs: learners, and the two columns of ℓp."""

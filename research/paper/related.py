@@ -158,7 +158,7 @@ def _with_holes(rows: Host, share: float, rng: np.random.Generator) -> Host:
 
 def class_rows(cell: Cell) -> list[Row]:
     """Accuracy of every joint on one split of a set with classes, in %."""
-    X, labels = _classes(cell.set, cell.seed)
+    X, labels = load_classes(cell.set, cell.seed)
     train, rest, y_train, y_rest = train_test_split(
         X, labels, train_size=0.5, stratify=labels, random_state=cell.seed
     )
@@ -170,7 +170,7 @@ def class_rows(cell: Cell) -> list[Row]:
     classes = int(labels.max()) + 1
     code = code_of(classes, cell.seed)
     profiles = {
-        coded: _profiles(train, units_of(y_train, code if coded else None, classes), known, test)
+        coded: profiles_of(train, units_of(y_train, code if coded else None, classes), known, test)
         for coded in (False, True)
     }
     rows = []
@@ -201,13 +201,14 @@ def _joints(classes: int, seed: int) -> dict[str, tuple[Any, bool]]:
     }
 
 
-def _classes(name: str, seed: int) -> tuple[Host, Host]:
+def load_classes(name: str, seed: int) -> tuple[Host, Host]:
+    """Rows and classes of a set of scikit-learn, at most `MOST_ROWS` drawn with a seed."""
     X, labels = getattr(sklearn.datasets, f"load_{name.replace(' ', '_')}")(return_X_y=True)
     chosen = np.random.default_rng(seed).permutation(len(X))[:MOST_ROWS]
     return X[chosen], labels[chosen]
 
 
-def _profiles(train: Host, units: Sequence[NDArray[np.bool_]], *others: Host) -> list[Host]:
+def profiles_of(train: Host, units: Sequence[NDArray[np.bool_]], *others: Host) -> list[Host]:
     """Signed scores of the paper's four learners for each unit: (rows, units, learners)."""
     profiles = []
     for chosen in units:

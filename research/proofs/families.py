@@ -62,9 +62,9 @@ def make(family: str, seed: int) -> FusionInput:
     parameters = _parameters(rng) | fixed
     if family.endswith("extreme p"):
         parameters["p"] = float(rng.choice(EXTREME))
-    if family.startswith(("groups", "elastic")):
-        parameters |= draw_norm(rng, S.shape[1], family)
-        if "groups" in parameters and "prior" in family:
+    if family.startswith("groups"):
+        parameters |= draw_norm(rng, S.shape[1])
+        if "prior" in family:
             parameters["nonnegative"] = False
     if "prior" in family:
         parameters |= draw_prior(rng, S.shape[1], parameters["nonnegative"])
@@ -344,27 +344,18 @@ HARD: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "prior, blocks": (None, None, {}),
     "prior, Frank–Wolfe": (None, None, {"solver": "frank-wolfe", "max_iter": 50}),
     "prior, many rows": (None, None, {}),
-    **{
-        f"{norm}{kind}": (scores, None, fixed)
-        for norm in ("groups", "elastic")
-        for kind, scores, fixed in (
-            ("", _as_is, {}),
-            (", mixtures", None, {}),
-            (", hinge, intercept", None, HINGE | B),
-            (", least squares", None, SQUARES),
-            (", prior", None, {}),
-            (", many rows", None, {}),
-        )
-    },
+    "groups": (_as_is, None, {}),
+    "groups, mixtures": (None, None, {}),
+    "groups, hinge, intercept": (None, None, HINGE | B),
+    "groups, least squares": (None, None, SQUARES),
+    "groups, prior": (None, None, {}),
+    "groups, many rows": (None, None, {}),
     "groups, path": (None, None, {}),
     "groups, blocks": (None, None, {}),
     "groups, Frank–Wolfe": (None, None, {"solver": "frank-wolfe", "max_iter": 50}),
-    "elastic, prior, w ≥ 0": (None, None, {"nonnegative": True}),
-    "elastic, blocks": (None, None, {}),
 }
 FORMS = {
     "path": "path", "blocks": "blocks", "tensors": "tensors", "prior, path": "path",
     "prior, blocks": "blocks", "groups, path": "path", "groups, blocks": "blocks",
-    "elastic, blocks": "blocks",
 }  # fmt: skip
 FAMILIES = tuple(HARD)

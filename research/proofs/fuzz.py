@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpfuse import lp_path
+from lpfuse import LpFusion, lp_path
 from research.common.measure import measure, versions
 from research.common.store import Cell, Row
 from research.proofs.families import FAMILIES, FusionInput, make
 from research.proofs.judge import judge
-from research.rivals.elastic import fusion_with
 
 ROWS = Path("build/proofs.jsonl")  # one a block; what is published is their sum
 PATH = (1.0, 8 / 7, 4 / 3, 2.0, 10.0, math.inf)
@@ -56,7 +55,7 @@ def fits(problem: FusionInput) -> list[Fitted]:
         import torch
 
         S, y, weight = (x if x is None else torch.asarray(x) for x in (S, y, weight))
-    fusion = fusion_with(parameters).fit(S, y, weight)
+    fusion = LpFusion(**parameters).fit(S, y, weight)
     return [Fitted(parameters, fusion.weights_, fusion.intercept_, fusion.certificate_)]
 
 

@@ -19,7 +19,17 @@ from lpfuse import LpFusion
 from lpfuse._arrays.operations import Host
 from research.rivals.related import GeneticSelection
 
-__all__ = ["Codes", "DynamicWeights", "LpPerClass", "SumOfExperts", "Templates", "code_of"]
+__all__ = [
+    "BestLearner",
+    "Codes",
+    "DynamicWeights",
+    "JointlyCalibrated",
+    "LpPerClass",
+    "StackedScores",
+    "SumOfExperts",
+    "Templates",
+    "code_of",
+]
 
 
 class SumOfExperts:
@@ -32,6 +42,37 @@ class SumOfExperts:
     def predict(self, profile: Host, X: Host) -> Host:
         """The class of each row, of shape (n,)."""
         return profile.sum(axis=2).argmax(axis=1)
+
+
+class BestLearner:
+    """The class with the largest score of the learner that is right most often (the first)."""
+
+    def fit(self, profile: Host, labels: Host, X: Host) -> Self:
+        """Choose the learner."""
+        right = profile.argmax(axis=1) == labels[:, None]
+        self.best_ = int(right.mean(axis=0).argmax())
+        return self
+
+    def predict(self, profile: Host, X: Host) -> Host:
+        """The class of each row, of shape (n,)."""
+        return profile[:, :, self.best_].argmax(axis=1)
+
+
+class StackedScores:
+    """Logistic regression on the scores of all experts, with a vector for each class."""
+
+    def fit(self, profile: Host, labels: Host, X: Host) -> Self:
+        """Learn the weights."""
+        self.model_ = LogisticRegression(max_iter=2000).fit(self._rows(profile), labels)
+        return self
+
+    def predict(self, profile: Host, X: Host) -> Host:
+        """The class of each row, of shape (n,)."""
+        classes: Host = self.model_.predict(self._rows(profile))
+        return classes
+
+    def _rows(self, profile: Host) -> Host:
+        return profile.reshape(len(profile), -1)
 
 
 class LpPerClass:
@@ -59,9 +100,37 @@ class LpPerClass:
         ]
         return np.argmax(chances, axis=0)
 
+    def score_samples(self, profile: Host) -> Host:
+        """The fused score of each class, of shape (n, K), before calibration."""
+        return np.column_stack([self._fused(profile, k) for k in range(profile.shape[1])])
+
     def _fused(self, profile: Host, k: int) -> Host:
         scores: Host = self.fusions_[k].score_samples(profile[:, k])
         return scores
+
+
+class JointlyCalibrated:
+    """Softmax regression on the fused scores of all classes, in place of Platt's for each.
+
+    Parameters
+    ----------
+    joint : LpPerClass or JointLp
+        Weights, with ``score_samples``.
+    """
+
+    def __init__(self, joint: Any) -> None:
+        self.joint = joint
+
+    def fit(self, profile: Host, labels: Host, X: Host) -> Self:
+        """Learn the weights, then the regression from the same rows."""
+        fused = self.joint.fit(profile, labels, X).score_samples(profile)
+        self.model_ = LogisticRegression(max_iter=2000).fit(fused, labels)
+        return self
+
+    def predict(self, profile: Host, X: Host) -> Host:
+        """The class of each row, of shape (n,)."""
+        classes: Host = self.model_.predict(self.joint.score_samples(profile))
+        return classes
 
 
 class Templates:

@@ -24,13 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from research.speed.growth import COLUMNS, RESULTS, SCORED, append, slope
+from research.speed.growth import COLUMNS, RESULTS, SCORED, STEPS, WATCHING, append, slope
 from research.speed.rows.data import Rows
 
 PAGE = Path("docs/benchmarks/file-to-verdict.md")
 SIZES = ((1_200, 0), (1_200, 20), (20_000, 0), (20_000, 20))
 VERDICTS = 400  # rows of the table that the command scores
-WATCHED = (1_000, 10_000, 50_000)  # rows of a stream
 REPEATS = 5
 GOALS = {1_200: 3e6, 20_000: 10e6}
 
@@ -83,30 +82,6 @@ def command(out: Path) -> None:
                 samples[each].append(_children(words))
     for each, times in samples.items():
         _append(out, kind="command", what=each, seconds=statistics.median(times), samples=times)
-
-
-def watch(out: Path) -> None:
-    """``lpfuse watch --once`` on files of different lengths: CPU seconds and memory."""
-    lpfuse = [sys.executable, "-m", "lpfuse_cli"]
-    with tempfile.TemporaryDirectory() as name:
-        folder, header = Path(name), ",".join(f"x{k}" for k in range(COLUMNS))
-        drawn = Rows(1_200, COLUMNS)
-        tables = {"train": drawn.normal()} | {str(n): drawn.unseen(n) for n in WATCHED}
-        for file, rows in tables.items():
-            path = folder / f"{file}.csv"
-            np.savetxt(path, rows, fmt="%.9g", delimiter=",", header=header, comments="")
-        model = str(folder / "model.lpfuse")
-        _children([*lpfuse, "fit", str(folder / "train.csv"), "-o", model])
-        for n in WATCHED:
-            words = [*lpfuse, "watch", model, str(folder / f"{n}.csv"), "--once", "-q", "-o",
-                     str(folder / f"scores{n}.csv")]  # fmt: skip
-            process = subprocess.Popen(  # nosec B603 # this Python, no shell
-                words, env={**os.environ, "PYTHONPATH": ""}, stdout=subprocess.DEVNULL
-            )
-            _, status, used = os.wait4(process.pid, 0)
-            if status == 0:
-                _append(out, kind="watch", rows=n, seconds=used.ru_utime + used.ru_stime,
-                        bytes=used.ru_maxrss * 1024)  # fmt: skip
 
 
 def solver(out: Path) -> None:
@@ -258,28 +233,36 @@ def _growth(found: list[dict[str, Any]]) -> str:
     if not found:
         return ""
     found = sorted(found, key=lambda r: r["rows"])
+    steps = _steps(found)
     rows = [
-        (f"{r['rows']:,}", *(f"{r[f'{step}_seconds']:.3g}" for step in STEPS),
-         f"{r['file_bytes'] / 1e6:.1f}", f"{r['fit_bytes'] / 2**30:.2f}",
-         f"{r['load_bytes'] / 2**30:.2f}")
+        (f"{r['rows']:,}", *(_step(r, step) for step in steps), f"{r['file_bytes'] / 1e6:.1f}")
         for r in found
-    ]  # fmt: skip
+    ]
     n = np.array([r["rows"] for r in found])
     powers = []
-    for name in (*(f"{step}_seconds" for step in STEPS), "file_bytes", "fit_bytes"):
+    for name in (*(f"{step}_seconds" for step in steps), "file_bytes", "fit_bytes"):
         alpha, error = slope(n[n >= FROM], np.array([r[name] for r in found])[n >= FROM])
-        told = name.replace("_seconds", "").replace("file_bytes", "file").replace(
-            "fit_bytes", "memory")  # fmt: skip
+        told = {"file_bytes": "file", "fit_bytes": "memory of a fit"}.get(name)
+        told = told or WORDS[name.removesuffix("_seconds")]
         powers.append((told, f"{alpha:.2f} ± {error:.2f}"))
     return (
-        f"## Growth\n\n`FusedDetector()` without labels; {SCORED:,} rows are scored. Memory is "
-        "the highest resident size after the step, Python included.\n\n"
-        + _table("| rows | fit, s | score, s | save, s | load, s | file, MB | memory, fit, GiB | "
-                 "after load, GiB |", rows)
+        f"## Growth\n\n`FusedDetector()` without labels: CPU seconds and, in brackets, the highest "
+        f"resident memory in GiB, Python and what came before included. *Score*: {SCORED:,} rows; "
+        "*score as many*: as many rows as were learnt from.\n\n"
+        + _table(f"| rows | {' | '.join(WORDS[step] for step in steps)} | file, MB |", rows)
         + f"\n\nExponents of the number of rows from {FROM:,} on, by least squares on logarithms, "
         "with standard errors:\n\n" + _table("| quantity | exponent |", powers)
         + "\n\n![Time, file and memory over rows](file-to-verdict.png)"
     )  # fmt: skip
+
+
+def _step(record: dict[str, Any], step: str) -> str:
+    return f"{record[f'{step}_seconds']:.3g} ({record[f'{step}_bytes'] / 2**30:.2f})"
+
+
+def _steps(found: list[dict[str, Any]]) -> list[str]:
+    """Steps that all records have."""
+    return [step for step in STEPS if all(f"{step}_seconds" in r for r in found)]
 
 
 def _watch(found: list[dict[str, Any]]) -> str:
@@ -289,13 +272,13 @@ def _watch(found: list[dict[str, Any]]) -> str:
     first, last = found[0], found[-1]
     each = (last["seconds"] - first["seconds"]) / (last["rows"] - first["rows"])
     return (
-        "## `lpfuse watch`\n\nA file of so many rows, with a model of 1,200 rows, from start to "
-        f"end. After the start a row takes {1e6 * each:.0f} µs.\n\n"
+        f"## `lpfuse watch`\n\nA file of so many rows, with a model of {WATCHING:,} rows, from "
+        f"start to end. After the start a row takes {1e6 * each:.0f} µs.\n\n"
         + _table("| rows | CPU s | memory, GiB |", rows)
     )
 
 
-STEPS = ("fit", "score", "save", "load")
+WORDS = {"score_all": "score as many"} | {step: step for step in STEPS if step != "score_all"}
 FROM = 3_000
 
 
@@ -340,17 +323,22 @@ def figure(records: list[dict[str, Any]], path: Path) -> None:
     found = sorted((r for r in records if r["kind"] == "growth"), key=lambda r: r["rows"])
     n = np.array([r["rows"] for r in found], dtype=float)
     drawn, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for step in STEPS:
-        _curve(axes[0], n, [r[f"{step}_seconds"] for r in found], step)
+    for step in _steps(found):
+        _curve(axes[0], n, [r[f"{step}_seconds"] for r in found], WORDS[step])
+    watched = sorted((r for r in records if r["kind"] == "watch"), key=lambda r: r["rows"])
+    rows = np.array([r["rows"] for r in watched], dtype=float)
+    _curve(axes[0], rows, [r["seconds"] for r in watched], "watch")
     _curve(axes[1], n, [r["file_bytes"] / 1e6 for r in found], "model file")
-    _curve(axes[1], n, [r["fit_bytes"] / 1e6 for r in found], "memory at its highest, fit")
+    _curve(axes[1], n, [r["fit_bytes"] / 1e6 for r in found], "memory, fit")
+    _curve(axes[1], n, [r["load_bytes"] / 1e6 for r in found], "memory, load")
+    _curve(axes[1], rows, [r["bytes"] / 1e6 for r in watched], "memory, watch")
     _curve(axes[1], n, (n * COLUMNS * 8 / 1e6).tolist(), "the rows themselves")
     for axis, words in zip(axes, ("CPU seconds", "MB"), strict=True):
-        axis.set(xscale="log", yscale="log", xlabel="training rows", ylabel=words)
+        axis.set(xscale="log", yscale="log", xlabel="rows", ylabel=words)
         axis.grid(alpha=0.3)
         axis.legend(frameon=False, fontsize=8)
-    axes[0].set_title("Fit, score 10,000 rows, save, load", fontsize=10)
-    axes[1].set_title("File and memory", fontsize=10)
+    axes[0].set_title("Time", fontsize=10)
+    axes[1].set_title("File and highest memory", fontsize=10)
     drawn.savefig(path, dpi=110, metadata={"Software": None})
     plt.close(drawn)
 
@@ -362,7 +350,7 @@ def _curve(axis: Any, n: Any, values: list[float], label: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser("python -m research.speed.file_to_verdict")
-    parser.add_argument("what", choices=("files", "command", "watch", "solver", "page"))
+    parser.add_argument("what", choices=("files", "command", "solver", "page"))
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--label", default="now", help="of the code whose files are measured")
     options = parser.parse_args()
@@ -374,7 +362,7 @@ def main() -> None:
         if any(r["kind"] == "growth" for r in records):
             figure(records, PAGE.with_suffix(".png"))
     else:
-        {"command": command, "watch": watch, "solver": solver}[options.what](options.out)
+        {"command": command, "solver": solver}[options.what](options.out)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""Group and elastic balls: time of a fit as a ratio to the ℓp ball, and of CLARABEL in cvxpy.
+"""Group norms: time as a ratio to the ℓp ball, and of CLARABEL in cvxpy and alone, in turns.
 
 python -m research.speed.norms [--largest 100000]
 """
 
 from __future__ import annotations
 
-import time
 import warnings
 from argparse import ArgumentParser
 from collections.abc import Callable
@@ -14,10 +13,11 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from lpfuse import LpFusion
 from lpfuse.optim import Problem, solve
 from research.common import cvxpy_models
+from research.common.clock import cpu_timed
 from research.common.tables import markdown
-from research.rivals.elastic import fusion_with
 
 SIZES = ((50, 4), (50, 36), (1_000, 12), (1_000, 36), (10_000, 12), (100_000, 12), (1_000_000, 12))
 REPEATS = 7
@@ -26,7 +26,6 @@ NORMS: dict[str, dict[str, Any]] = {
     "p=1 q=2": {"p": 1.0, "q": 2.0},
     "p=2 q=1": {"p": 2.0, "q": 1.0},
     "p=4/3 q=4": {"p": 4 / 3, "q": 4.0},
-    "l1_ratio=0.5": {"l1_ratio": 0.5},
 }
 
 
@@ -38,31 +37,23 @@ def rows_of(n: int, R: int, seed: int = 0) -> tuple[Any, Any, Any]:
     return S, y, np.arange(R) * 4 // R
 
 
-def seconds(call: Callable[[], Any], repeats: int) -> float:
-    """Median time, after one call that is not timed."""
-    taken = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
-        call()
-        taken.append(time.perf_counter() - start)
-    return float(np.median(taken[1:]))
+def cpu_medians(calls: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Median CPU time of each, in turns, after one round that is not timed."""
+    rounds = [
+        {name: cpu_timed(call)[0] for name, call in calls.items()} for _ in range(repeats + 1)
+    ]
+    return {name: float(np.median([each[name] for each in rounds[1:]])) for name in calls}
 
 
-def clarabel(S: Any, y: Any, families: Any, norm: dict[str, Any]) -> tuple[float, float]:
-    """Time of the call of cvxpy, and what of it the solver reports, at its tolerance of 1e-8."""
+def model_of(S: Any, y: Any, families: Any, norm: dict[str, Any]) -> cp.Problem:
+    """The problem for cvxpy."""
     w = cp.Variable(S.shape[1])
-    if "l1_ratio" in norm:
-        ratio = norm["l1_ratio"]
-        ball = ratio * cp.norm(w, 1) + (1.0 - ratio) * cp.sum_squares(w) <= 1.0
-    elif "q" in norm:
+    if "q" in norm:
         each = [cp.norm(w[np.flatnonzero(families == g)], norm["q"]) for g in set(families)]
         ball = cp.norm(cp.hstack(each), norm["p"]) <= 1.0
     else:
         ball = cp.norm(w, norm["p"]) <= 1.0
-    model = cp.Problem(cp.Minimize(cp.sum(cp.pos(1.0 - cp.multiply(y, S @ w)))), [ball])
-    start = time.perf_counter()
-    cvxpy_models.run(model, "CLARABEL")
-    return time.perf_counter() - start, float(cvxpy_models.solver_seconds(model))
+    return cp.Problem(cp.Minimize(cp.sum(cp.pos(1.0 - cp.multiply(y, S @ w)))), [ball])
 
 
 def line(n: int, R: int, name: str, base: dict[int, float]) -> tuple[str, ...]:
@@ -70,22 +61,28 @@ def line(n: int, R: int, name: str, base: dict[int, float]) -> tuple[str, ...]:
     S, y, families = rows_of(n, R)
     norm = NORMS[name]
     groups = families if "q" in norm else None
-    fusion = fusion_with(norm if groups is None else {**norm, "groups": groups})
-    shape = {key: value for key, value in norm.items() if key != "p"}
-    problem = Problem(S, y, p=norm.get("p", 2.0), groups=groups, **shape)
+    fusion = LpFusion(**norm, groups=groups)
+    problem = Problem(S, y, groups=groups, **norm)
+    data, chain, _ = model_of(S, y, families, norm).get_problem_data("CLARABEL")
+    calls: dict[str, Callable[[], Any]] = {
+        "fit": lambda: fusion.fit(S, y),
+        "solve": lambda: solve(problem),
+        "cvxpy": lambda: cvxpy_models.run(model_of(S, y, families, norm), "CLARABEL"),
+        "CLARABEL": lambda: chain.solver.solve_via_data(data, False, False, {}),
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        own = seconds(lambda: fusion.fit(S, y), REPEATS)
-        core = seconds(lambda: solve(problem), REPEATS)
-    call, solver = clarabel(S, y, families, norm)
-    times = own / base.setdefault(0, own)
+        taken = cpu_medians(calls, REPEATS)
+    solved = taken["solve"] / base.setdefault(0, taken["solve"])
     gap = fusion.certificate_.relative_gap
-    figures = f"{1e3 * own:.2f}", f"{times:.2f}", f"{call / own:.1f}", f"{solver / core:.1f}"
-    return f"{n:,} × {R}", name, *figures, f"{gap:.0e}"
+    milliseconds = (f"{1e3 * taken[kind]:.2f}" for kind in ("fit", "solve"))
+    rivals = taken["cvxpy"] / taken["fit"], taken["CLARABEL"] / taken["solve"]
+    ratios = f"{solved:.2f}", *(f"{ratio:.1f}" for ratio in rivals)
+    return f"{n:,} × {R}", name, *milliseconds, *ratios, f"{gap:.0e}"
 
 
 def main() -> None:
-    """Print a table: milliseconds, the ratio to the ℓp ball, and what CLARABEL takes as a ratio."""
+    """Print a table: CPU times, the ratio to the ℓp ball, and what CLARABEL takes as a ratio."""
     parser = ArgumentParser("python -m research.speed.norms", description=__doc__)
     parser.add_argument("--largest", type=int, default=100_000, help="rows")
     options = parser.parse_args()
@@ -93,7 +90,8 @@ def main() -> None:
     for n, R in (size for size in SIZES if size[0] <= options.largest):
         base: dict[int, float] = {}
         lines += [line(n, R, name, base) for name in NORMS]
-    head = "rows", "norm", "fit, ms", "times ℓp", "cvxpy / fit", "CLARABEL / solve", "gap"
+    times = "fit, ms", "solve, ms", "solve, times ℓp", "cvxpy / fit", "CLARABEL / solve"
+    head = "rows", "norm", *times, "gap"
     print(markdown([head, *lines]))
 
 

@@ -1,10 +1,11 @@
-"""Norms of weights over families of learners: does a group or an elastic ball beat the ℓp ball?
+"""Norms of weights over families of learners: does a group ball beat the ℓp ball?
 
 A pool has learners (`LEARNERS`) on several views of the columns (`views`): its families are the
 views, or the learners. Weights are learnt from out-of-fold scores with 0 to 100 labelled anomalies,
 under every norm of `NORMS`. Controls: the sum of the same pool, which is also the prior alone; the
 groups with shuffled labels; the ℓp ball; a ball around the sum. `local_scores` has weights of their
 own in regions, around those of all rows; its controls are random parts of the rows, and one region.
+Stored rows also hold an elastic ball (``l1_ratio=…``), which was measured once and left (ADR 0053).
 
     python -m research.studies.norms --tables --half both --jobs 14 --limit 165 --out FILE
     python -m research.studies.norms --show FILE [FILE …]
@@ -18,6 +19,7 @@ import warnings
 from argparse import ArgumentParser
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +34,9 @@ from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 from sklearn.preprocessing import QuantileTransformer
 
 from lpfuse import LpFusion, TwoSidedMinMax
+from research.common.measure import versions
+from research.common.store import json_line
 from research.common.tables import markdown
-from research.rivals.elastic import fusion_with
 from research.studies.tables.splits import half_of, load_rows, split_table, table_key, table_names
 
 Array = np.ndarray
@@ -49,21 +52,19 @@ GROUPED = {
     for p, q in ((1.0, 2.0), (1.0, np.inf), (2.0, 1.0), (4 / 3, 4.0))
 }
 PLAIN = {f"p={p:.3g}": {"p": p} for p in (1.0, 4 / 3, 2.0, 4.0)}
-ELASTIC = {f"l1_ratio={x:g}": {"l1_ratio": x} for x in (0.1, 0.5, 0.9)}
 NORMS: dict[str, dict[str, Any]] = {
     **PLAIN,
-    **ELASTIC,
     **GROUPED,
     **{
         f"free r={r:g} {name}": {**norm, "radius": r, "nonnegative": False}
         for r in (1.0, 3.0)
-        for name, norm in (PLAIN | ELASTIC | GROUPED).items()
+        for name, norm in (PLAIN | GROUPED).items()
         if norm.get("p") != 4.0 and norm.get("q") not in (4.0, np.inf)
     },
     **{
         f"prior {name}": {**norm, "around": 0.3, "nonnegative": False}
-        for name, norm in (PLAIN | ELASTIC | GROUPED).items()
-        if name == "p=2" or norm.get("l1_ratio") == 0.5 or norm.get("q") == 2.0
+        for name, norm in (PLAIN | GROUPED).items()
+        if name == "p=2" or norm.get("q") == 2.0
     },
 }
 
@@ -134,7 +135,7 @@ def fusion_of(norm: dict[str, Any], R: int, seed: int) -> LpFusion:
     if around is not None:
         norm |= {"prior": np.full(R, R**-0.25), "radius": around}
     norm = {"nonnegative": True, "imaginary_anomalies": 3.0} | norm
-    return fusion_with({"fit_intercept": True, "class_weight": "balanced"} | norm)
+    return LpFusion(**({"fit_intercept": True, "class_weight": "balanced"} | norm))
 
 
 def local_scores(
@@ -231,6 +232,8 @@ def measure(
 ) -> list[dict[str, Any]]:
     """Rows of all sets, written as they come; no set is begun after the limit, in seconds."""
     end = time.monotonic() + limit
+    if out is not None and not out.exists():
+        out.write_bytes(json_line({"versions": versions()}))
 
     def cells() -> Iterator[Any]:
         for seed in range(seeds):
@@ -243,14 +246,21 @@ def measure(
     for part in parallel(cells()):
         rows += part
         if out is not None:
-            with out.open("a") as file:
-                file.writelines(json.dumps(row) + "\n" for row in part)
+            with out.open("ab") as file:
+                file.writelines(map(json_line, part))
     return rows
 
 
-def _quiet(*cell: Any) -> list[dict[str, Any]]:
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without warnings of odd data."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
+        yield
+
+
+def _quiet(*cell: Any) -> list[dict[str, Any]]:
+    with quietly():
         try:
             return rows_of(*cell)
         except (ValueError, np.linalg.LinAlgError) as error:
@@ -292,15 +302,21 @@ def control_of(name: str) -> str:
     return "sum"
 
 
+def chosen_on(rows: Sequence[dict[str, Any]], half: str, labels: Any) -> dict[str, str]:
+    """Of each kind the form with the best mean gain over the sum."""
+    found = gains(rows, half, labels, "sum")
+    return {
+        kind: max(filter(is_one, found), key=lambda name: found[name].mean())
+        for kind, is_one in KINDS.items()
+        if any(map(is_one, found))
+    }
+
+
 def chosen_page(rows: Sequence[dict[str, Any]]) -> str:
     """Of each kind the form with the best mean on the choosing half, judged on the confirming."""
     table = [("labels", "kind", "chosen", "over the sum", "over the best ℓp", "over its control")]
     for labels in LABELS:
-        choose, over_sum = (gains(rows, h, labels, "sum") for h in ("choose", "confirm"))
-        of_kind = {
-            kind: max(filter(is_one, choose), key=lambda name: choose[name].mean())
-            for kind, is_one in KINDS.items()
-        }
+        over_sum, of_kind = gains(rows, "confirm", labels, "sum"), chosen_on(rows, "choose", labels)
         for kind, name in of_kind.items():
             lp, control = of_kind["ℓp"], control_of(name)
             others = (told(over_sum[name] - over_sum[other]) for other in (lp, control))

@@ -83,7 +83,8 @@ def pool_scores(rows: Host, new: Host, seed: int, *, robust: bool = True) -> tup
     of_new: Scores = {}
     for group in group_members(members):
         fitted = fit_members([members[i] for i in group], rows)
-        of_rows |= {member.name: leave_one_out_scores(member, rows) for member in fitted}
+        left_out = leave_one_out_scores(fitted, rows).T
+        of_rows |= {member.name: own for member, own in zip(fitted, left_out, strict=True)}
         found = score_members(fitted, new).T
         of_new |= {member.name: column for member, column in zip(fitted, found, strict=True)}
     return of_rows, of_new

@@ -661,6 +661,11 @@ def test_a_weighted_vote_is_not_exported_as_a_sum():
         to_onnx(vote)
 
 
+def test_a_rule_that_ignores_missing_scores_is_not_exported_as_a_sum():
+    with pytest.raises(NotImplementedError, match="no converter"):
+        to_onnx(FixedRule(missing="ignore").fit(X))
+
+
 def test_a_detector_of_a_data_frame_is_exported_from_its_features():
     kinds = np.where(np.arange(len(X)) % 3, "axial", "radial")
     frame = pd.DataFrame({"bar": X[:, 0], "flow": X[:, 1], "kind": kinds})

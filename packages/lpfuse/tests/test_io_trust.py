@@ -1,5 +1,7 @@
 """What a hostile file may try: run code, name paths and methods, crash compiled code."""
 
+import dis
+import inspect
 import os
 import struct
 import sys
@@ -7,6 +9,7 @@ import warnings
 import zipfile
 from functools import partial
 from io import BytesIO
+from types import CodeType
 from typing import Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -32,7 +35,7 @@ from helpers.model_files import forge, members_of, seal, write_manifest, write_m
 from lpfuse import SVDD, ColumnForest, FusedDetector, GMMDetector, KernelPCADetector
 from lpfuse.adapters import ScoreFunction
 from lpfuse.io import load, save
-from lpfuse.io.reading import loadable_classes
+from lpfuse.io.reading import attributes_set, loadable_classes
 from lpfuse.io.safety import OWNERS, SEAL_SIZE
 
 rng = np.random.default_rng(0)
@@ -123,6 +126,23 @@ def kinds_of_lpfuse_and_scikit_learn():
     packages = ("lpfuse", "sklearn")
     kinds = loadable_classes().items()
     return {name for name, kind in kinds if kind.cls.__module__.split(".")[0] in packages}
+
+
+MANY = "\n".join(f"    x.a{k} = x.b{k}" for k in range(300))  # more names than a byte can count
+
+
+def test_attributes_that_code_sets_are_those_of_dis():
+    modules = {sys.modules[kind.cls.__module__] for kind in loadable_classes().values()}
+    codes = [compile(inspect.getsource(module), "", "exec") for module in modules]
+    codes.append(compile(f"def far(x):\n{MANY}", "", "exec"))
+    found = set()
+    for code in codes:  # grows
+        codes += [each for each in code.co_consts if isinstance(each, CodeType)]
+        steps = dis.get_instructions(code)
+        expected = [step.argval for step in steps if step.opname == "STORE_ATTR"]
+        assert list(attributes_set(code)) == expected
+        found.update(expected)
+    assert {"offset_", "coef_", "a0", "a299"} <= found
 
 
 def test_what_a_class_declares_can_be_saved():

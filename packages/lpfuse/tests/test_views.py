@@ -62,6 +62,43 @@ def test_a_constant_column_is_zero_and_keeps_distances():
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("n", "d"), [(2, 2), (9, 3), (255, 2), (700, 70)])
+def test_a_table_is_mapped_as_column_by_column(n, d, order):
+    """With and without ties, and numbers whose differences overflow."""
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, d))
+    X[:, ::2] = X[:, ::2].round(1)
+    X[:, 1] *= 1.0 / np.abs(X[:, 1]).max()
+    X[:, 1] *= 1.7e308
+    X[rng.random((n, d)) < 0.1] = -0.0
+    new = np.concatenate([X, rng.permuted(X, axis=0) * 0.9 + 1e-3, -X, X[:, ::-1]])
+    view = NormalQuantiles().fit(np.asarray(X, order=order))
+    expected = np.empty(new.shape)
+    for j, x in enumerate(new.T):
+        values, counts = np.unique(X[:, j], return_counts=True)
+        z = norm.ppf((np.cumsum(counts) - counts / 2) / n)
+        kept = np.isin(values, view.knots_[j])
+        assert kept.all() if len(values) <= 256 else kept[[0, -1]].all() and 200 < kept.sum() <= 256
+        np.testing.assert_allclose(view.quantiles_[j], z[kept], rtol=1e-12, atol=1e-15)
+        with np.errstate(over="ignore"):
+            beyond = (x - np.clip(x, values[0], values[-1])) / view.scale_[j]
+        expected[:, j] = np.interp(x, values[kept], view.quantiles_[j])
+        expected[:, j] += np.clip(beyond, -1e9, 1e9)
+    found = view.transform(np.asarray(new, order=order))
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
+    np.testing.assert_array_equal(view.transform(new[:1]), found[:1])
+
+
+def test_knots_that_do_not_fit_are_refused():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    view = NormalQuantiles().fit(X)
+    view.quantiles_ = [z[:-1] for z in view.quantiles_]
+    with pytest.raises(ValueError, match=r"fit|same length"):
+        view.transform(X)
+
+
+@pytest.mark.filterwarnings("error")
 def test_any_finite_number_has_a_finite_place():
     X = np.array([[1e300, 1e-300], [-1e300, 2e-300], [0.0, 0.0]])
     assert np.isfinite(NormalQuantiles().fit(X).transform(X)).all()
@@ -137,6 +174,18 @@ def test_gaps_are_filled_as_by_a_loop(decimals):
     expected = [lend(row, X, np.nanmedian(X, axis=0), view.scale_) for row in new]
     np.testing.assert_array_equal(view.transform(new), expected)
     np.testing.assert_array_equal(view.transform(new[7:8]), expected[7:8])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_medians_and_scales_do_not_depend_on_gaps_elsewhere(dtype):
+    X = np.random.default_rng(0).normal(size=(300, 5)).astype(dtype)
+    gaps = X.copy()
+    gaps[::7, 0], gaps[:, 1] = np.nan, np.nan
+    whole, holed = FilledGaps().fit(X), FilledGaps().fit(gaps)
+    for name in ("medians_", "scale_"):
+        np.testing.assert_array_equal(getattr(whole, name)[2:], getattr(holed, name)[2:])
+    assert np.isnan(holed.medians_[1])
+    assert holed.scale_[1] == 1
 
 
 def test_rows_without_gaps_stay_to_the_bit_in_their_precision():

@@ -65,6 +65,31 @@ def measured(
     n_jobs: int = 2,
 ) -> Iterator[Record]:
     """A record for each quality, photograph held out, kind left out, and mode."""
+    clips, features = clips_with_features(
+        seed,
+        qualities=qualities,
+        clips_per_face=clips_per_face,
+        frames=frames,
+        sampled=sampled,
+        n_jobs=n_jobs,
+    )
+    for quality in qualities:
+        chosen = [clip for clip in clips if clip.quality == f"c{quality}"]
+        for face in PHOTOGRAPHS:
+            for record in _held_out(chosen, features, face, seed):
+                yield {"seed": seed, "quality": f"c{quality}", "face": face, **record}
+
+
+def clips_with_features(
+    seed: int,
+    *,
+    qualities: Sequence[int] = QUALITIES,
+    clips_per_face: int = 8,
+    frames: int = 24,
+    sampled: int = 8,
+    n_jobs: int = 2,
+) -> tuple[list[Clip], Features]:
+    """Clips of all kinds and of the control, and what was extracted of them."""
     how: dict[str, Any] = {
         "qualities": qualities, "clips_per_face": clips_per_face, "frames": frames,
         "n_jobs": n_jobs,
@@ -82,11 +107,7 @@ def measured(
         found = extract_all([clip.path for clip in clips], extractor, n_jobs=n_jobs)
     if found.skipped:
         raise RuntimeError(f"Clips of the stand-in could not be read: {found.skipped}.")
-    for quality in qualities:
-        chosen = [clip for clip in clips if clip.quality == f"c{quality}"]
-        for face in PHOTOGRAPHS:
-            for record in _held_out(chosen, found.features, face, seed):
-                yield {"seed": seed, "quality": f"c{quality}", "face": face, **record}
+    return clips, found.features
 
 
 def _held_out(clips: list[Clip], features: Features, face: str, seed: int) -> Iterator[Record]:

@@ -8,13 +8,16 @@ from research.paper import contamination
 from research.paper.contamination import (
     HINGE,
     METHODS,
+    READINGS,
     SQUARES,
     Levels,
     contaminated,
     contamination_page,
+    reading_rows,
     robustness,
     rows_of,
 )
+from research.paper.methods import PAPER_PRESET, lp
 from research.tests.small import small_split, tables_in
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of widths far from the data
@@ -47,6 +50,20 @@ def test_every_method_is_measured_at_every_level():
         (level, method) for level in ("0 %", "5 %") for method in METHODS
     ]
     assert all(0 <= row["value"] <= 100 for row in rows)
+
+
+def test_the_losses_are_compared_under_other_readings():
+    """But not where nothing hides; and clipping changes what they learn."""
+    parts = small_split(shift=1.0)
+    rows = reading_rows(parts, (0.0, 0.05))
+    assert [(row["setting"], row["reading"], row["method"]) for row in rows] == [
+        ("5 %", reading, method) for reading in READINGS for method in (HINGE, SQUARES)
+    ]
+    training = contaminated(parts, 0.05)
+    clipped, plain = (parts.judge(lp(preset=preset)(training)) for preset in (
+        READINGS["clipped"], PAPER_PRESET))  # fmt: skip
+    assert rows[0]["value"] == clipped["auc"]
+    assert clipped != plain
 
 
 def made_up(rng):

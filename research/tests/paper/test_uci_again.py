@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from lpfuse.optim import solver_core
 from research.common.comparison import measure_methods
 from research.common.options import Options
 from research.common.store import read_rows
@@ -42,10 +43,14 @@ def test_one_split_by_all_methods(tmp_path):
     pytest.importorskip("pygad", reason="genetic weights are among the methods")
     names = [*METHODS, *NON_PURE]
     found, kept = measured(METHODS, NON_PURE, tmp_path, seeds=1), stored(names, seeds=1)
+    if solver_core() == "compiled":
+        assert found == kept
+        return
+    # Trees of ColumnForest decide ties otherwise in NumPy than in compiled code (ADR 0057), which
+    # measured the stored rows. Nothing else differs.
     assert [row for row in found if not uses_pool(row)] == [
         row for row in kept if not uses_pool(row)
     ]
-    # Stored before trees of ColumnForest were compiled, which decides ties otherwise (ADR 0057).
     areas = [
         {(row["setting"], row["method"]): row["value"] for row in rows if row["metric"] == "auc"}
         for rows in (list(filter(uses_pool, found)), list(filter(uses_pool, kept)))

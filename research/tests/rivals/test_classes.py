@@ -5,9 +5,12 @@ import pytest
 
 from helpers.cases import cases
 from research.rivals.classes import (
+    BestLearner,
     Codes,
     DynamicWeights,
+    JointlyCalibrated,
     LpPerClass,
+    StackedScores,
     SumOfExperts,
     Templates,
     code_of,
@@ -23,10 +26,20 @@ KNOWS = np.where(LABELS[:, None] == np.arange(3), 0.8, -0.8) + RNG.normal(0, 0.3
 PROFILE = np.stack([KNOWS, RNG.normal(0, 0.5, (90, 3))], axis=2)
 
 
-@cases("joint", [SumOfExperts(), LpPerClass(), Templates(), DynamicWeights(10)])
+JOINTS = [SumOfExperts(), LpPerClass(), Templates(), DynamicWeights(10), BestLearner()]
+JOINTS += [StackedScores(), JointlyCalibrated(LpPerClass())]
+
+
+@cases("joint", JOINTS)
 def test_joints_find_the_class_that_the_experts_know(joint):
     found = joint.fit(PROFILE[:60], LABELS[:60], X[:60]).predict(PROFILE[60:], X[60:])
     assert (found == LABELS[60:]).mean() > 0.8
+
+
+def test_the_best_learner_is_the_one_that_knows():
+    turned = PROFILE[:, :, ::-1]
+    assert BestLearner().fit(PROFILE, LABELS, X).best_ == 0
+    assert BestLearner().fit(turned, LABELS, X).best_ == 1
 
 
 def test_templates_of_wrong_labels_are_wrong():

@@ -1,5 +1,7 @@
 """The pages under docs/benchmarks are what the stored records say."""
 
+import json
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +44,22 @@ def test_the_page_from_a_file_to_a_verdict():
     records = file_to_verdict.stored(STORED / "file_to_verdict.jsonl")
     assert file_to_verdict.page(records) == (PAGES / "file-to-verdict.md").read_text()
     assert (PAGES / "file-to-verdict.png").exists()
+
+
+def test_growth_is_measured_step_by_step_and_replaces_an_earlier_run(tmp_path, monkeypatch):
+    out = tmp_path / "growth.jsonl"
+    for record in ({"kind": "growth", "rows": 7}, {"kind": "file", "rows": 9}):
+        growth.append(out, record)
+    found = growth.measure(100, 0)
+    assert {name for name in found if name.endswith("_seconds")} == {
+        f"{step}_seconds" for step in growth.STEPS
+    }
+    assert all(found[f"{step}_bytes"] > 2**20 for step in growth.STEPS)
+    options = Namespace(rows=[], labels=0, out=out)
+    monkeypatch.setattr(growth, "watch", lambda rows: iter([{"kind": "watch", "rows": 1}]))
+    growth.run(options)
+    kinds = [json.loads(line)["kind"] for line in out.read_text().splitlines()]
+    assert kinds == ["environment", "file", "watch"]
 
 
 def test_exponents_are_those_of_a_power_law():

@@ -71,6 +71,7 @@ def fit(
         phases.begin(f"Reading {console.called(train)}")
         names = check_fit_options(p, false_alarm_rate, confidence, detectors, jobs)
         # Late, for it takes seconds: the line above stands by then.
+        console.import_scikit_learn()
         import numpy as np
 
         from lpfuse.ensemble.summary import outcome
@@ -417,6 +418,7 @@ def score(
     with console.remarks(silent, but=told_of_all) as remarks, console.phases(silent) as phases:
         phases.begin(f"Loading {console.called(model)}")
         # Late, for it takes seconds: the line above stands by then.
+        console.import_scikit_learn()
         from lpfuse._validation.params import counted
         from lpfuse.frames.preparation import describe_ranges
         from lpfuse_cli.alarms import describe_alarms, differs_from_request
@@ -538,6 +540,7 @@ def report(
     with console.remarks(silent), console.phases(silent) as phases:
         phases.begin(f"Loading {console.called(model)}")
         # Late, for it takes seconds: the line above stands by then.
+        console.import_scikit_learn()
         from lpfuse_cli.alarms import differs_from_request
         from lpfuse_cli.report import summarise, write_report
         from lpfuse_cli.report.summary import training_numbers
@@ -657,6 +660,7 @@ def card(
     with console.remarks(silent), console.phases(silent) as phases:
         phases.begin(f"Loading {console.called(model)}")
         # Late, for it takes seconds: the line above stands by then.
+        console.import_scikit_learn()
         from lpfuse_cli.report import write_card
         from lpfuse_cli.scoring import load_detector, model_errors
 
@@ -698,6 +702,7 @@ def audit(
     with console.remarks(silent) as remarks, console.phases(silent) as phases:
         phases.begin(f"Loading {console.called(model)}")
         # Late, for it takes seconds: the line above stands by then.
+        console.import_scikit_learn()
         from lpfuse import verify
         from lpfuse_cli.alarms import asked_rate
         from lpfuse_cli.scoring import load_detector, model_errors

@@ -99,6 +99,46 @@ def test_wrong_calls_are_refused_before_heavy_imports(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
 
 
+def loaded_by(code):
+    """The modules that code in a fresh process loads, and what it prints."""
+    told = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        capture_output=True, text=True, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    return set(told[-1].split()), told[:-1]
+
+
+def test_scoring_a_table_imports_little_beyond_scikit_learn_itself(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    pl.DataFrame(rows, schema=["a", "b"]).write_csv(tmp_path / "x.csv")
+    in_one_process([["fit", "x.csv", "-o", "m.lpfuse"]], tmp_path)
+    score = ["score", "m.lpfuse", "x.csv", "-o", "out.csv"]
+    [(code, _)], loaded = in_one_process([score], tmp_path)
+    assert code == 0
+    # The members of a model without labels are made of these, which import each other.
+    parts = "base exceptions frozen pipeline preprocessing tree utils"
+    known, _ = loaded_by(f"import {', '.join(f'sklearn.{part}' for part in parts.split())}")
+    heavy = {name for name in loaded if name.partition(".")[0] in ("sklearn", "scipy", "numpy")}
+    assert heavy <= known
+    assert not loaded & {"pandas", "pyarrow", "matplotlib", "plotly", "jinja2", "torch", "dask"}
+
+
+def test_scikit_learn_is_imported_without_pandas_which_can_be_imported_later():
+    loaded, told = loaded_by(
+        "from lpfuse_cli.console import import_scikit_learn\n"
+        "import_scikit_learn()\n"
+        "import sys\n"
+        "print([name for name in ('pandas', 'rich', 'sklearn.pipeline') if name in sys.modules])\n"
+        "import pandas, rich.progress\n"
+        "from sklearn.preprocessing import StandardScaler\n"
+        "frame = pandas.DataFrame({'a': [1.0, 2.0]})\n"
+        "scaler = StandardScaler().set_output(transform='pandas').fit(frame)\n"
+        "print(scaler.feature_names_in_, type(scaler.transform(frame)).__name__)\n"
+    )
+    assert told == ["['sklearn.pipeline']", "['a'] DataFrame"]
+    assert "pandas" in loaded
+
+
 def test_the_paper_is_a_pool_of_the_command_line(tmp_path):
     rows = np.random.default_rng(0).normal(size=(60, 2))
     pl.DataFrame(rows, schema=["a", "b"]).write_csv(tmp_path / "x.csv")

@@ -287,6 +287,10 @@ def _column(adapter: ScoreColumn, X: Tensor) -> Tensor:
 def _weighted(fusion: Any, S: Tensor) -> Tensor:
     if not hasattr(fusion, "weights_"):
         raise NotImplementedError(f"{fusion!r} is no weighted sum, and has no converter to ONNX.")
+    if getattr(fusion, "missing", "raise") != "raise":
+        raise NotImplementedError(
+            f"{fusion!r} fills gaps in scores, which has no converter to ONNX."
+        )
     return S * fusion.weights_
 
 

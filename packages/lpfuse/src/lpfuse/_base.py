@@ -13,9 +13,8 @@ from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from scipy.stats import rankdata
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import operations as ops
@@ -25,6 +24,7 @@ from lpfuse._autolog import fit_logged_once, fits_are_logged
 from lpfuse._validation.params import check_number, check_sample_weight, read_labels
 from lpfuse._validation.tables import check_columns, check_features, check_scores
 
+Gaps = NDArray[np.bool_]  # where a detector gives no score
 Method = TypeVar("Method", bound=Callable[..., Array])
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -178,9 +178,17 @@ def auc_of_decisions(
         )
     weights = check_sample_weight(sample_weight, len(decision))
     known = labels != 0
-    ranks = rankdata(np.where(np.isnan(decision), -np.inf, decision)[known])
+    from sklearn.metrics import roc_auc_score
+
+    seen = np.where(np.isnan(decision), -np.inf, decision)[known]
+    ranks = ops.column_ranks(seen[:, None])[:, 0]
     rest = None if weights is None else weights[known]
     return float(roc_auc_score(labels[known], ranks, sample_weight=rest))
+
+
+def sklearn_name(cls: type) -> str:
+    """Return the name of a class of scikit-learn, whose module need not be imported; else ''."""
+    return cls.__name__ if cls.__module__.startswith("sklearn.") else ""
 
 
 class WeightedSum(Scorer):
@@ -226,6 +234,14 @@ class WeightedSum(Scorer):
         check_is_fitted(self)
         S = check_scores(S, estimator=self)
         return S, ops.namespace(S).astype(ops.like(self.weights_, S), S.dtype, copy=False)
+
+
+def rows_by_gaps(gaps: Gaps) -> list[tuple[NDArray[np.bool_], Gaps]]:
+    """Group rows by missing scores: (rows, detectors without a score)."""
+    if len(gaps) and not gaps.any():  # nearly always, and sorting is slow
+        return [(np.ones(len(gaps), dtype=bool), gaps[0])]
+    patterns, pattern_of = np.unique(gaps, axis=0, return_inverse=True)
+    return [(pattern_of.ravel() == i, pattern) for i, pattern in enumerate(patterns)]
 
 
 def signs(decision: Array) -> Array:

@@ -19,6 +19,7 @@ from types import ModuleType
 PACKAGE = Path(__file__).parent
 # Every .pyx file of the package, checked by a test.
 MODULES = (
+    "lpfuse._arrays._columns",
     "lpfuse._arrays._rows",
     "lpfuse.detectors._neighbours",
     "lpfuse.detectors._trees",

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
-from sklearn.metrics import roc_auc_score
 
-from lpfuse._arrays.operations import Host
+from lpfuse._arrays.operations import Host, column_ranks
 from lpfuse._validation.params import check_labels, check_values
 
 __all__ = ["auc_over_folds", "best_g_mean", "g_mean"]
@@ -44,7 +42,7 @@ def auc_of_columns(y: Host, scores: Host) -> Host:
     """
     normal = y > 0
     n, m = normal.sum(), (~normal).sum()
-    ranks = rankdata(scores, axis=0)
+    ranks = column_ranks(scores.reshape(len(y), -1)).reshape(scores.shape)
     found: Host = (ranks[normal].sum(axis=0) - n * (n + 1) / 2) / (n * m)
     return found
 
@@ -197,6 +195,8 @@ def auc_over_folds(
     >>> auc_over_folds(y, {"gmm": np.array([2.0, 1.0, 20.0, 30.0])}, fold)
     {'gmm': 0.5}
     """
+    from sklearn.metrics import roc_auc_score
+
     areas = {name: mean_over_folds(roc_auc_score, y, s, fold) for name, s in columns.items()}
     return {name: None if area is None else float(area) for name, area in areas.items()}
 

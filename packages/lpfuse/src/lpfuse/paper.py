@@ -197,12 +197,8 @@ def best_per_learner(grid: Sequence[Candidate], areas: Host) -> list[int]:
     >>> best_per_learner(candidates(9, widths=[1.0]), np.array([0.7, 0.8, 0.9, 0.6, 0.6]))
     [0, 1, 2, 3]
     """
-
-    def best(learner: str) -> int:
-        rivals = [i for i, candidate in enumerate(grid) if candidate.learner == learner]
-        return max(rivals, key=lambda i: areas[i])
-
-    return [best(learner) for learner in LEARNERS]
+    rivals = [[i for i, c in enumerate(grid) if c.learner == learner] for learner in LEARNERS]
+    return [max(own, key=areas.__getitem__) for own in rivals]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -249,8 +245,7 @@ def choose_weights(
     best: Weights | None = None
     for i, rho in enumerate(settings.rhos):
         scaler = TwoSidedMinMax(float(rho), feature_range=(0, 1), clip=settings.clip)
-        with warnings.catch_warnings():  # `fit` warns once
-            warnings.simplefilter("ignore", UserWarning)
+        with tables.unheard_warnings():  # `fit` warns once
             path = lp_path(scaler.fit(scores.normals).transform(S), y, ps=ps, loss=settings.loss)
         fused = scaler.transform(scores.validation) @ path.weights.T
         areas[i] = auc_of_columns(labels, fused)
@@ -475,18 +470,24 @@ class Pipeline(Scorer):
         in_sample = fit_candidates(grid, rows.normals, rows.anomalies, self._taught())
         on_validation = score_together([c.detector for c in grid], rows.validation)
         chosen = best_per_learner(grid, auc_of_columns(rows.labels, on_validation))
-        learners = {grid[i].learner: grid[i].detector for i in chosen}
+        fitted = [grid[i].detector for i in chosen]
         scores = Scores(
             in_sample[:, chosen],
-            _scores(list(learners.values()), rows.anomalies),
+            score_together(fitted, rows.anomalies) if len(rows.anomalies) else np.empty((0, 4)),
             on_validation[:, chosen],
         )
         tables.warn_uninformative_columns(scores.normals, LEARNERS)
         ps = sorted(map(params.check_p, self.ps))
         found = choose_weights(scores, rows.labels, ps, self)
-        _warn_if_not_optimal(found.certificate)
+        if found.certificate.status != "optimal":
+            params.warn_user(
+                "The weights are certified up to a relative gap of "
+                f"{found.certificate.relative_gap:.1e} ({found.certificate.status}). The scores of "
+                "a learner may be nearly constant: try other widths.",
+                ConvergenceWarning,
+            )
 
-        self.learners_, self.standardiser_ = learners, standardiser
+        self.learners_, self.standardiser_ = dict(zip(LEARNERS, fitted, strict=True)), standardiser
         self.settings_ = {grid[i].learner: dict(grid[i].settings) for i in chosen}
         self.rho_, self.p_, self.scaler_ = found.rho, found.p, found.scaler
         self.weights_, self.certificate_ = found.weights, found.certificate
@@ -530,7 +531,7 @@ class Pipeline(Scorer):
             One column a learner, in the order of `learners_`, high = normal.
         """
         check_is_fitted(self)
-        rows = _host(tables.check_features(X, estimator=self))
+        rows = to_host(tables.check_features(X, estimator=self))
         if self.standardiser_ is not None:
             rows = self.standardiser_.transform(rows)
         return score_together(list(self.learners_.values()), rows)
@@ -624,31 +625,11 @@ def _check_memory(n: int) -> None:
         )
 
 
-def _warn_if_not_optimal(certificate: Certificate) -> None:
-    if certificate.status != "optimal":
-        warnings.warn(
-            f"The weights are certified up to a relative gap of {certificate.relative_gap:.1e} "
-            f"({certificate.status}). The scores of a learner may be nearly constant: try other "
-            "widths.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-
-
-def _scores(learners: Sequence[Detector], rows: Host) -> Host:
-    return score_together(learners, rows) if len(rows) else np.empty((0, len(learners)))
-
-
 def _check_magnitude(rows: Array, names: Sequence[str] | None) -> Host:
     """Return rows on the host; raise if their squares would overflow."""
-    found = _host(rows)
+    found = to_host(rows)
     sizes = np.abs(found).max(axis=0)
     if sizes.max() > params.LARGEST_SCORE:
         large = params.column_labels(np.flatnonzero(sizes > params.LARGEST_SCORE), names)
         raise ValueError(params.FEATURES.too_large(large, float(sizes.max())))
     return found
-
-
-def _host(rows: Array) -> Host:
-    """Convert rows of any array library to float64 arrays of NumPy."""
-    return np.asarray(to_host(rows), dtype=np.float64)

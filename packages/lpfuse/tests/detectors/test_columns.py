@@ -260,6 +260,52 @@ def test_trees_are_those_of_scikit_learn_but_for_ties(fewest):
     assert compared > 300
 
 
+@pytest.mark.parametrize(("inputs", "outputs"), [(90, 70), (70, 64), (64, 65)])
+def test_trees_of_wide_tables_are_those_of_scikit_learn_on_combinations(inputs, outputs):
+    compared = 0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(300, inputs)).astype(np.float32)
+        Y = X[:, :9] @ rng.normal(size=(9, outputs)) + rng.normal(size=(300, outputs))
+        ours = grow_tree(
+            np.column_stack([X, Y]), np.arange(inputs), inputs + np.arange(outputs), 2, seed
+        )
+        draws = np.random.RandomState(seed).normal(size=(outputs, 32))
+        theirs = DecisionTreeRegressor(
+            splitter="random", min_samples_leaf=2, max_features=64, random_state=seed
+        ).fit(X, Y @ draws if outputs > 64 else Y).tree_  # fmt: skip
+        shared = min(ours.node_count, theirs.node_count)
+        found, expected = (tree.__getstate__()["nodes"][:shared] for tree in (ours, theirs))
+        same = found[["feature", "threshold"]] == expected[["feature", "threshold"]]
+        first = shared if same.all() else int(np.argmin(same))
+        assert first == shared or expected["n_node_samples"][first] <= 12  # a tie
+        leaf = ours.apply(X)
+        for node in np.unique(leaf):
+            mean = Y[leaf == node].mean(axis=0)
+            np.testing.assert_allclose(ours.value[node, :, 0], mean, rtol=0, atol=1e-12)
+        compared += first
+    assert compared > 25
+
+
+def test_histograms_of_all_columns_are_those_of_each():
+    """Columns with and without bins, side by side: to the bit the sum over single columns."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6))
+    X[:, 1], X[:, 4] = rng.integers(0, 5, 400), X[:, 4].round()
+    X[0, 3], X[:2, 5] = 9.0, 9.0  # a maximum that one row has, and one that two have
+    new = np.vstack([X[:50] + 0.01, 3 * X[:50], X[:50]])
+    every = HistogramDetector().fit(X)
+    singles = [HistogramDetector().fit(x[:, None]) for x in X.T]
+    for rows, method in ((X, "leave_one_out_scores"), (new, "score_samples")):
+        total = np.zeros(len(rows))
+        for single, x in zip(singles, rows.T, strict=True):
+            total += getattr(single, method)(x[:, None])
+        np.testing.assert_array_equal(getattr(every, method)(rows), total)
+    for j, single in enumerate(singles):
+        np.testing.assert_array_equal(every.edges_[j], single.edges_[0])
+        np.testing.assert_array_equal(every.counts_[j], single.counts_[0])
+
+
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_a_tree_of_rows_that_do_not_vary_is_a_leaf(outputs):
     for X, Y in (

@@ -18,8 +18,9 @@ from lpfuse import (
     LpFusion,
     TwoSidedMinMax,
 )
+from lpfuse._base import rows_by_gaps
 from lpfuse.ensemble.calibration import HeldOutScores, OutOfFoldScores
-from lpfuse.ensemble.combination import Combination, rows_by_gaps, scale_scores, without_gaps
+from lpfuse.ensemble.combination import Combination, scale_scores, without_gaps
 from oracles.fused import growth, weigh
 
 rng = np.random.default_rng(0)

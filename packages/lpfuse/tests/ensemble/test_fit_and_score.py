@@ -247,7 +247,7 @@ def test_leaving_one_out_by_formula(score_type, columns):
         clone(made).fit(np.delete(view, i, axis=0)).score_samples(view[[i]])[0]
         for i in range(len(X))
     ]
-    np.testing.assert_allclose(leave_one_out_scores(fitted, X), expected, rtol=1e-7)
+    np.testing.assert_allclose(leave_one_out_scores([fitted], X)[:, 0], expected, rtol=1e-7)
 
 
 def test_leaving_one_out_behind_a_preparation_and_for_frames():
@@ -257,10 +257,10 @@ def test_leaving_one_out_behind_a_preparation_and_for_frames():
         OneClassGP(gamma=0.1).fit(np.delete(rows, i, axis=0)).score_samples(rows[[i]])[0]
         for i in range(len(X))
     ]
-    np.testing.assert_allclose(leave_one_out_scores(fitted, X), expected, rtol=1e-7)
+    np.testing.assert_allclose(leave_one_out_scores([fitted], X)[:, 0], expected, rtol=1e-7)
     frame = pd.DataFrame(X, columns=list("abcd"))
     (named,) = fit_members([Member("gp", OneClassGP(gamma=0.1), np.array([1]))], frame)
-    assert leave_one_out_scores(named, frame).shape == (60,)
+    assert leave_one_out_scores([named], frame).shape == (60, 1)
 
 
 def test_scores_of_single_precision_are_bounded_in_double():

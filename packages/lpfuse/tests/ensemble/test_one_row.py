@@ -1,6 +1,7 @@
 """A single row goes through the pool without checks on the way, to the scores that a table gets."""
 
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,6 +63,14 @@ def test_members_that_are_not_known_are_asked_as_they_are():
         ("gp", make_pipeline(MinMaxScaler(), OneClassGP("density")), [0, 2]),
     ]
     fused = FusedDetector(pool, random_state=0).fit(NORMAL)
+    expected = fused.detector_scores(NEW)
+    np.testing.assert_allclose(one_by_one(fused.detector_scores, NEW), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("left_out", ["with_mean", "with_std"])
+def test_a_scaler_that_only_shifts_or_scales_does_so_for_one_row(left_out):
+    scaled = make_pipeline(StandardScaler(**{left_out: False}), OneClassGP())
+    fused = FusedDetector([("gp", scaled), ("other", OneClassGP())], random_state=0).fit(NORMAL)
     expected = fused.detector_scores(NEW)
     np.testing.assert_allclose(one_by_one(fused.detector_scores, NEW), expected, rtol=1e-9)
 
@@ -167,13 +176,28 @@ def test_mean_of_fits_agrees_for_one_row_and_many(classifier):
     np.testing.assert_allclose(column, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_a_triangle_of_coefficients_is_multiplied_as_a_whole():
-    rows = np.random.default_rng(0).normal(size=(300, 3))
+def test_a_triangle_of_coefficients_is_multiplied_by_half_the_operations():
+    rows, new = (np.random.default_rng(k).normal(size=(300, 3)) for k in range(2))
     detector = OneClassGP("density", gamma="narrow").fit(rows)
-    assert len(detector.expansion_._ends) > 1
-    new = np.random.default_rng(1).normal(size=(100, 3))
-    np.testing.assert_allclose(  # fewer than 32 rows are multiplied at once
-        np.concatenate([detector.score_samples(new[k::10]) for k in range(10)]),
-        np.concatenate([detector.score_samples(new)[k::10] for k in range(10)]),
-        rtol=1e-9,
-    )
+    learnt = detector.expansion_
+    assert learnt._triangle is not None
+    products = learnt.basis.kernel.between(new, rows) @ learnt.coefficients
+    expected = detector._score_from(np.ones(300), products)
+    np.testing.assert_allclose(detector.score_samples(new), expected, rtol=1e-9)
+    np.testing.assert_allclose(one_by_one(detector.score_samples, new), expected, rtol=1e-9)
+    scores = detector.score_samples(new)
+    detector.expansion_ = replace(learnt, coefficients=learnt.coefficients.copy("C"))  # as in files
+    np.testing.assert_array_equal(detector.score_samples(new), scores)
+
+
+def test_coefficients_that_are_no_triangle_are_multiplied_in_full():
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    detector = OneClassGP("density", gamma="narrow").fit(rows)
+    learnt = detector.expansion_
+    full = learnt.coefficients.copy()
+    full[-1, 1] = 0.5  # below the diagonal
+    detector.expansion_ = replace(learnt, coefficients=full)
+    assert detector.expansion_._triangle is None
+    products = learnt.basis.kernel.between(rows, rows) @ full
+    expected = detector._score_from(np.ones(60), products)
+    np.testing.assert_allclose(detector.score_samples(rows), expected, rtol=1e-9)

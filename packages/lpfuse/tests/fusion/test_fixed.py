@@ -487,3 +487,96 @@ def test_a_fused_detector_takes_any_rule_and_can_be_saved(rule, tmp_path):
     fused.save(tmp_path / "fused.lpfuse")
     copy = load(tmp_path / "fused.lpfuse")
     np.testing.assert_array_equal(copy.decision_function(far), fused.decision_function(far))
+
+
+# ---------------------------------------------------------------------------------- missing scores
+
+
+tables_with_gaps = st.tuples(st.integers(1, 8), st.integers(1, 6)).flatmap(
+    lambda shape: arrays(np.float64, shape, elements=st.floats(-3, 3) | st.just(math.nan))
+)
+
+
+def present_alone(fused, rule, row):
+    """A rule of the detectors that scored a row, one after another."""
+    there = [j for j, score in enumerate(row) if not math.isnan(score)]
+    if not there:
+        return math.nan
+    scores = [row[j] for j in there]
+    if rule == "sum":
+        return sum(scores) * len(row) / len(scores)
+    if rule == "product":
+        return math.log(one_by_one(rule, scores)) * len(row) / len(scores)
+    groups = [[there.index(j) for j in g if j in there] for g in getattr(fused, "groups_", ())]
+    return one_by_one(rule, scores, [group for group in groups if group])
+
+
+@pytest.mark.parametrize("rule", RULES)
+@FEW
+@given(S=tables_with_gaps)
+def test_missing_scores_are_ignored_row_by_row(rule, S):
+    fused = FixedRule(rule, n_buckets=3, missing="ignore").fit(S)
+    expected = [present_alone(fused, rule, row) for row in S.tolist()]
+    found = fused.score_samples(S)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert (fused.predict(S)[np.isnan(S).all(axis=1)] == -1).all()
+
+
+@pytest.mark.parametrize("rule", RULES)
+@FEW
+@given(S=tables_with_gaps, value=st.floats(-3, 3))
+def test_missing_scores_count_as_a_number(rule, S, value):
+    fused = FixedRule(rule, n_buckets=3, missing=value).fit(S)
+    whole = np.where(np.isnan(S), value, S)
+    expected = FixedRule(rule, n_buckets=3).fit(whole).score_samples(whole)
+    np.testing.assert_array_equal(fused.score_samples(S), expected)
+
+
+@cases("rule", RULES)
+def test_without_gaps_missing_scores_change_nothing(rule):
+    for missing in ("ignore", 1.0):
+        expected = FixedRule(rule).fit(PLAIN).score_samples(PLAIN)
+        found = FixedRule(rule, missing=missing).fit(PLAIN).score_samples(PLAIN)
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_weights_of_detectors_that_scored_the_row_grow():
+    S = np.array([[1.0, 2.0, -1.0], [math.nan, 2.0, -1.0], [math.nan, math.nan, 5.0]])
+    rule = FixedRule(weights=[1, 3, 0], missing="ignore").fit(S)
+    np.testing.assert_allclose(rule.score_samples(S), [7.0, 8.0, math.nan])
+    np.testing.assert_allclose(rule.contributions(S)[1], [0.0, 8.0, 0.0])
+    vote = FixedRule("vote", weights=[1, 3, 0], missing="ignore").fit(S)
+    np.testing.assert_allclose(vote.score_samples(S), [1.0, 1.0, math.nan])
+    assert rule.predict(S).tolist() == vote.predict(S).tolist() == [1, 1, -1]
+
+
+@cases("rule", ["sum", "median"])
+def test_missing_scores_of_other_libraries(rule):
+    S = np.array([[1.0, 0.5, 3.0], [math.nan, 0.25, -1.0]])
+    expected = FixedRule(rule, missing="ignore").fit(S).score_samples(S)
+    for library in (
+        array_api_strict.asarray,
+        pytest.importorskip("torch", reason="torch is not installed").asarray,
+    ):
+        found = FixedRule(rule, missing="ignore").fit(library(S)).score_samples(library(S))
+        assert type(found) is type(library(S))
+        np.testing.assert_allclose(np.asarray(found), expected)
+    frame = pd.DataFrame(S, columns=list("abc"))
+    fused = FixedRule(rule, missing="ignore").fit(frame)
+    np.testing.assert_allclose(fused.score_samples(frame), expected)
+
+
+def test_infinite_scores_and_strange_values_of_missing_are_refused():
+    with pytest.raises(ValueError, match="NaN or infinity in column 1"):
+        FixedRule(missing="ignore").fit([[1.0, math.inf], [math.nan, 2.0]])
+    for missing in ("mean", math.nan, None, True):
+        with pytest.raises(ValueError, match=r"missing must be a finite number.*'ignore'"):
+            FixedRule(missing=missing).fit(PLAIN)
+
+
+def test_rules_of_files_without_the_parameter_refuse_missing_scores():
+    rule = FixedRule("min").fit(PLAIN)
+    del rule.__dict__["missing"]
+    np.testing.assert_array_equal(rule.score_samples(PLAIN), PLAIN.min(axis=1))
+    with pytest.raises(ValueError, match="NaN"):
+        rule.score_samples(np.where(PLAIN == PLAIN[0, 0], math.nan, PLAIN))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from lpfuse.optim import LpBall
-from lpfuse.optim.balls import ElasticBall
 from lpfuse.optim.newton import BallPairs, Spread
 
 W0 = np.array([0.3, 0.1, 0.2, 0.4])
@@ -19,8 +18,6 @@ BALLS = {
     "radius": LpBall(3.0, radius=0.5),
     "centre": LpBall(2.0, centre=W0, radius=0.3),
     "centre, w from 0": LpBall(2.0, True, centre=W0, radius=0.3),
-    "elastic": ElasticBall(2.0, radius=0.5, l1_ratio=0.4),
-    "elastic, centre, w from 0": ElasticBall(2.0, True, W0, 0.3, l1_ratio=0.9),
 }
 every_ball = pytest.mark.parametrize("ball", BALLS.values(), ids=BALLS)
 
@@ -29,11 +26,6 @@ def start(ball):
     """Near the centre, where all slacks are those of the formula."""
     w = np.full(4, 0.01) if ball.centre is None else ball.centre + 0.001
     return BallPairs(ball, w, Spread(product=0.1, evenness=1.0)), w
-
-
-def reach(rho, t):
-    """The x with ``ρx + (1 − ρ)x² = t``."""
-    return (np.sqrt(rho**2 + 4 * (1 - rho) * t) - rho) / (2 * (1 - rho))
 
 
 def moved(ball, seed=0):
@@ -51,20 +43,14 @@ def test_the_start_keeps_to_the_formulas(ball):
     pairs, w = start(ball)
     v = w if ball.centre is None else w - ball.centre
     tau = ball.room * (4.0 ** (-1 / ball.p) if ball.p < np.inf else 1.0)
-    if isinstance(ball, ElasticBall):
-        tau = ball.room * reach(ball.l1_ratio, 0.25)
     np.testing.assert_allclose(pairs.x[0], tau - v, rtol=1e-12)
     np.testing.assert_allclose(pairs.x[1], pairs.sigma * tau + v, rtol=1e-12, atol=0.05 * tau)
     np.testing.assert_allclose(pairs.x * pairs.z, 0.1, rtol=1e-12)
     if ball.p < np.inf:
         assert pairs.x[-1].sum() == pytest.approx(1.0, rel=1e-12)
         slope = tau / (ball.p * 0.25)  # τ′(t) at t = 1/R
-        if isinstance(ball, ElasticBall):
-            around = [reach(ball.l1_ratio, 0.25 + step) for step in (-1e-6, 1e-6)]
-            slope = ball.room * (around[1] - around[0]) / 2e-6
         eta = (pairs.z[0] + pairs.sigma * pairs.z[1]) * slope + pairs.z[-1]
-        rel = 1e-8 if isinstance(ball, ElasticBall) else 1e-12
-        assert pairs.eta == pytest.approx(eta.mean(), rel=rel)
+        assert pairs.eta == pytest.approx(eta.mean(), rel=1e-12)
     assert len(pairs.x) == 2 + pairs.bounded + pairs.lifted
     assert pairs.lifted == (ball.p < np.inf)
 
@@ -92,11 +78,6 @@ def test_a_step_solves_the_linearised_conditions(ball):
         t, dt, e = pairs.x[-1], step.dx[-1], 1.0 / ball.p
         tau = ball.room * t**e
         first, second = e * tau / t, e * (e - 1.0) * tau / t**2
-        if isinstance(ball, ElasticBall):  # from ρx + (1 − ρ)x² = t, by implicit derivatives
-            rho, room = ball.l1_ratio, ball.room
-            x = reach(rho, t)
-            first = room / (rho + 2 * (1 - rho) * x)
-            second = -2 * room * (1 - rho) / (rho + 2 * (1 - rho) * x) ** 3
         press = pairs.z[0] + pairs.sigma * pairs.z[1]
         more = step.dz[0] + pairs.sigma * step.dz[1]
         right = press * first + more * first + press * second * dt + pairs.z[-1] + step.dz[-1]

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import nnls
 
 from lpfuse._compiled import compiled
 from lpfuse.optim import LpBall
@@ -28,13 +29,12 @@ def models(draw, rows=True):
     free = draw(st.integers(0, 1)) if m > 2 else 0
     centre = rng.uniform(0.1, 0.5, R) if draw(st.booleans()) else None
     exponents = st.sampled_from([1.0, 32 / 31, 4 / 3, 2.0, 10.0, 100.0, np.inf])
-    norm, nonnegative = draw(st.sampled_from(["p", "groups", "elastic"])), draw(st.booleans())
-    parameters = {"p": {}, "elastic": {"l1_ratio": draw(st.sampled_from([0.01, 0.5, 0.99]))}}
-    parameters["groups"] = {"groups": np.arange(R) % min(R, 3), "q": draw(exponents)}
-    if norm == "groups" and nonnegative:
+    grouped, nonnegative = draw(st.booleans()), draw(st.booleans())
+    groups = {"groups": np.arange(R) % min(R, 3), "q": draw(exponents)} if grouped else {}
+    if grouped and nonnegative:
         centre = None
     radius = draw(st.sampled_from([1.0, 0.3]))
-    ball = ball_of(draw(exponents), nonnegative, centre, radius, **parameters[norm])
+    ball = ball_of(draw(exponents), nonnegative, centre, radius, **groups)
     columns = rng.normal(0.4, 1.0, (R + free, m))
     if free:
         columns[-1] = np.where(np.arange(m) % 3, 1.0, -1.0)
@@ -153,3 +153,45 @@ def test_what_cannot_be_factored_breaks_down_in_both_forms():
         system.surround(model.ball, Spread(0.1, 0.5))
         with pytest.raises(Breakdown), np.errstate(invalid="ignore"):
             system.factor()
+
+
+def projections(seeds):
+    """Balls, preferred weights and rows that some point of the ball satisfies."""
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        R, p = (
+            int(rng.choice([1, 2, 4, 10, 36])),
+            float(rng.choice([2.0, 2.5, 4.0, 8.0, 100.0, 1000.0])),
+        )
+        centre = rng.uniform(0, 0.5, R) if seed % 3 == 0 else None
+        ball = LpBall(p, centre=centre, radius=float(rng.choice([1.0, 0.3, 3.0])))
+        u = ball.preferred(R)
+        inside = ball.scale_into(u + 0.3 * ball.radius * rng.normal(size=R))
+        rows = rng.normal(size=(int(rng.integers(1, 3 * R + 3)), R))
+        margins = 1.0 + rng.exponential(0.1, len(rows))
+        rows += np.outer(margins - rows @ inside, inside) / (inside @ inside)
+        yield ball, u, rows
+
+
+def test_nearest_points_agree_and_fulfil_their_conditions():
+    surface = compiled("lpfuse.optim._surface")
+    found = 0
+    for ball, u, rows in projections(200):
+        with np.errstate(all="ignore"):
+            right = numpy_form.nearest_by_newton(ball, u, rows, u)
+        w = surface.nearest_by_newton(ball, u, rows, u)
+        assert (w is None) == (right is None)
+        if w is None:
+            continue
+        found += 1
+        np.testing.assert_allclose(w, right, rtol=0, atol=1e-11)
+        # u − w lies in the cone of −a_i of binding rows and, on the surface, of its normal.
+        margins, v = rows @ w, ball.from_centre(w)
+        assert margins.min() > 1.0 - 1e-9
+        assert ball.gauge(w) <= 1.0 + 1e-12
+        normal = np.sign(v) * (np.abs(v) / max(ball.norm(v), 1e-300)) ** (ball.p - 1.0)
+        on_surface = ball.gauge(w) > 1.0 - 1e-9
+        cone = np.vstack([-rows[margins < 1.0 + 1e-9], normal[None][: int(on_surface)]])
+        left = nnls(cone.T, u - w)[1] if len(cone) else np.linalg.norm(u - w)
+        assert left < 1e-8
+    assert found > 100

@@ -1,4 +1,4 @@
-"""Balls of group norms and the elastic one: oracle, dual norm, pairs and optima."""
+"""Balls of group norms: oracle, dual norm, pairs and optima."""
 
 import math
 
@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lpfuse.optim import LpBall, Problem, solve
-from lpfuse.optim.balls import ElasticBall, GroupBall, ball_of
+from lpfuse.optim.balls import GroupBall, ball_of
 from lpfuse.optim.newton import GroupPairs, Spread
 from oracles import cvxpy_models, naive
 
 EXPONENTS = (1.0, 32 / 31, 4 / 3, 2.0, 4.0, 100.0, math.inf)
 exponents = st.sampled_from(EXPONENTS)
-ratios = st.sampled_from([1e-6, 0.01, 0.3, 0.5, 0.9, 0.999])
 
 
 @st.composite
@@ -26,11 +25,8 @@ def balls(draw, centred=True):
     centre, radius = None, draw(st.sampled_from([1.0, 0.25, 3.0]))
     if centred and draw(st.booleans()):
         centre = rng.uniform(0.0, 0.5, R) * (rng.random(R) < 0.8)
-    if draw(st.booleans()):
-        norm = {"l1_ratio": draw(ratios)}
-    else:
-        norm = {"groups": groups(rng, R), "q": draw(exponents)}
-        nonnegative = nonnegative and centre is None
+    norm = {"groups": groups(rng, R), "q": draw(exponents)}
+    nonnegative = nonnegative and centre is None
     v = np.round(4 * rng.normal(size=R)) / 4 * 10.0 ** draw(st.sampled_from([-30, 0, 30]))
     return ball_of(draw(exponents), nonnegative, centre, radius, **norm), v
 
@@ -41,18 +37,10 @@ def groups(rng, R):
 
 
 def naive_norm(ball, v):
-    """The norm, group by group; the elastic one by halving."""
-    if isinstance(ball, GroupBall):
-        of = np.array(ball.groups)
-        each = [naive.norm(v[of == g], ball.inner) for g in sorted(set(ball.groups))]
-        return naive.norm(np.array(each), ball.p)
-    low, high = 0.0, 2.0 * float(np.abs(v).sum())
-    for _ in range(60 if v.any() else 0):
-        middle = 0.5 * (low + high)
-        z = np.abs(v) / middle
-        over = ball.l1_ratio * z.sum() + (1.0 - ball.l1_ratio) * (z * z).sum() > 1.0
-        low, high = (middle, high) if over else (low, middle)
-    return high
+    """The norm, group by group."""
+    of = np.array(ball.groups)
+    each = [naive.norm(v[of == g], ball.inner) for g in sorted(set(ball.groups))]
+    return naive.norm(np.array(each), ball.p)
 
 
 @settings(max_examples=200, deadline=None)
@@ -79,11 +67,8 @@ def test_the_oracle_attains_the_support_and_nothing_is_beyond(drawn, seed):
     assert ball.support(v) <= ball.stretch(v.size) * size * (1 + 1e-12)
 
 
-def constraints(w, p, centre, radius, groups=None, q=2.0, l1_ratio=None):
-    """The ball for cvxpy; its elastic form needs no norm of ours."""
-    if l1_ratio is not None:
-        z = (w - centre) / radius
-        return [l1_ratio * cp.norm(z, 1) + (1.0 - l1_ratio) * cp.sum_squares(z) <= 1.0]
+def constraints(w, p, centre, radius, groups, q):
+    """The ball for cvxpy."""
     of = np.array(groups)
     each = [cp.norm(w[np.flatnonzero(of == g)] - centre[of == g], q) for g in sorted(set(of))]
     return [cp.norm(cp.hstack(each), p) <= radius]
@@ -96,9 +81,7 @@ def test_the_optimum_of_clarabel_is_reached_and_proven(seed, loss):
     n, R = 40, int(rng.integers(2, 8))
     y = np.where(rng.random(n) < 0.3, -1.0, 1.0)
     S = rng.normal(size=(n, R)) + 0.5 * y[:, None] * rng.random(R)
-    norm = {"l1_ratio": float(rng.choice([0.1, 0.5, 0.9]))}
-    if seed % 3:
-        norm = {"groups": groups(rng, R), "q": float(rng.choice([1.0, 4 / 3, 2.0, 4.0, math.inf]))}
+    norm = {"groups": groups(rng, R), "q": float(rng.choice([1.0, 4 / 3, 2.0, 4.0, math.inf]))}
     p = float(rng.choice([1.0, 4 / 3, 2.0, 4.0, math.inf]))
     centre, radius = (rng.random(R) * 0.4, 0.3) if seed % 2 else (np.zeros(R), 1.0)
     nonnegative = seed % 4 == 0
@@ -124,9 +107,6 @@ def test_limits_are_the_lp_balls():
         for ball in (one, apart, same):
             assert ball.norm(v) == pytest.approx(LpBall(p).norm(v))
             assert ball.dual_norm(v) == pytest.approx(LpBall(p).dual_norm(v))
-    for ratio, p in ((1.0 - 1e-9, 1.0), (1e-9, 2.0)):
-        assert ElasticBall(2.0, l1_ratio=ratio).norm(v) == pytest.approx(LpBall(p).norm(v))
-        assert ElasticBall(2.0, l1_ratio=ratio).support(v) == pytest.approx(LpBall(p).support(v))
 
 
 def test_many_rows_reach_the_optimum_too():
@@ -134,9 +114,9 @@ def test_many_rows_reach_the_optimum_too():
     rng = np.random.default_rng(0)
     y = np.where(rng.random(30_000) < 0.2, -1.0, 1.0)
     S = (rng.normal(size=(30_000, 5)) + 0.5 * y[:, None]).clip(-3, 3)
-    for norm in ({"l1_ratio": 0.4}, {"groups": [0, 0, 1, 1, 2], "q": 4.0}):
-        solution = solve(Problem(S, y, p=4 / 3, fit_intercept=True, **norm))
-        assert solution.certificate.status == "optimal"
+    groups = [0, 0, 1, 1, 2]
+    solution = solve(Problem(S, y, p=4 / 3, fit_intercept=True, groups=groups, q=4.0))
+    assert solution.certificate.status == "optimal"
 
 
 @settings(max_examples=60, deadline=None)

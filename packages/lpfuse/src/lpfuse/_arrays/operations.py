@@ -335,6 +335,12 @@ def fill_masked(values: Any) -> Any:
     return values
 
 
+def fill_nan(x: Array, value: float) -> Array:
+    """Return x with NaN replaced by a number."""
+    xp = namespace(x)
+    return xp.where(xp.isnan(x), xp.full_like(x, value), x)
+
+
 def detached(x: Array) -> Array:
     """Return the array without torch's autograd graph."""
     return x.detach() if getattr(x, "requires_grad", False) else x
@@ -816,14 +822,12 @@ def times_few_columns(A: Array, B: Array) -> Array:
     return (B.T @ A.T).T
 
 
-def times_triangle(A: Array, B: Array, ends: Sequence[int]) -> Array:
-    """Return ``A @ B`` where parts of the columns of B after the first are zero past `ends`."""
-    products = np.empty((A.shape[0], B.shape[1]))
-    products[:, 0] = A @ B[:, 0]
-    for part, end in zip(np.array_split(np.arange(1, B.shape[1]), len(ends)), ends, strict=True):
-        columns = slice(part[0], part[-1] + 1)
-        products[:, columns] = times_few_columns(A[:, :end], B[:end, columns])
-    return products
+def times_triangle(A: Host, B: Host) -> Host:
+    """Return ``A @ B`` for an upper triangular B in column-major order; A is overwritten."""
+    blas = _linalg().blas
+    if len(A) == 1:
+        return np.asarray(blas.dtrmv(B, A[0], trans=1))[None]
+    return np.asarray(blas.dtrmm(1.0, B, A.T, trans_a=1, overwrite_b=1)).T
 
 
 # --------------------------------------------------------------------------------------------------

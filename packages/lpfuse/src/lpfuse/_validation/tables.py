@@ -16,7 +16,6 @@ import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from scipy.stats import mannwhitneyu
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_array, validate_data
@@ -101,6 +100,8 @@ def _reversed_by_labels(normal: Array, anomalies: Array) -> ReversedColumns:
     n, m = int(normal.shape[0]), int(anomalies.shape[0])
     ranks = ops.column_ranks(ops.concatenate([normal, anomalies]))[n:, :]
     areas = 1 - (ops.to_host(ops.namespace(ranks).sum(ranks, axis=0)) - m * (m + 1) / 2) / (m * n)
+    from scipy.stats import mannwhitneyu
+
     doubtful = np.flatnonzero(areas < 0.5)
     chances = [
         mannwhitneyu(
@@ -293,11 +294,9 @@ def _is_infinite(column: NDArray[Any]) -> bool:
 def temporal_columns(X: Any) -> list[int]:
     """Return positions of date and time columns, which some libraries convert to nanoseconds."""
     if is_frame(X):
-        kinds = list(X.dtypes)
-    else:
-        width = X.shape[1] if getattr(X, "ndim", 0) == 2 else 0
-        kinds = [getattr(X, "dtype", None)] * width
-    return [j for j, kind in enumerate(kinds) if _is_temporal(kind)]
+        return [j for j, kind in enumerate(X.dtypes) if _is_temporal(kind)]
+    temporal = getattr(X, "ndim", 0) == 2 and _is_temporal(X.dtype)
+    return list(range(X.shape[1])) if temporal else []
 
 
 def check_not_temporal(X: Any) -> None:
@@ -321,7 +320,7 @@ PROBE_ROWS = 8
 ROUNDING = 1e-9
 
 
-def check_scores(S: Any, *, estimator: Any = None) -> Array:
+def check_scores(S: Any, *, estimator: Any = None, missing: bool = False) -> Array:
     """Return the n×R scores, finite and floating, in the array library that they came in.
 
     Parameters
@@ -332,6 +331,8 @@ def check_scores(S: Any, *, estimator: Any = None) -> Array:
         library. float64 and float32 are kept, other numbers become float64.
     estimator : estimator, optional
         A fitted estimator whose columns, in number and names, `S` must have.
+    missing : bool, default=False
+        Whether scores may be NaN.
 
     Returns
     -------
@@ -344,7 +345,7 @@ def check_scores(S: Any, *, estimator: Any = None) -> Array:
     array([[1., 2.],
            [3., 4.]])
     """
-    return _check_table(S, params.SCORES, estimator)
+    return _check_table(S, params.SCORES, estimator, missing)
 
 
 def check_features(X: Any, *, estimator: Any = None) -> Array:
@@ -407,7 +408,7 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
     return checked
 
 
-def _check_table(values: Any, table: Table, estimator: Any) -> Array:
+def _check_table(values: Any, table: Table, estimator: Any, missing: bool = False) -> Array:
     if ops.is_blocked(values):
         raise TypeError(
             f"{table.noun} of Dask are accepted by LpFusion, FixedRule, TwoSidedMinMax, "
@@ -425,7 +426,7 @@ def _check_table(values: Any, table: Table, estimator: Any) -> Array:
         check_columns(values, estimator)
     # Training scores are squared; rows that are only scored have no limit.
     limit = params.LARGEST_SCORE if table is params.SCORES and estimator is None else np.inf
-    _check_finite(checked, table, names, limit)
+    _check_finite(ops.fill_nan(checked, 0.0) if missing else checked, table, names, limit)
     return checked
 
 

@@ -32,10 +32,13 @@
 /* Rows to learn from. */
 typedef struct {
     ptrdiff_t n, inputs, outputs, width; /* width: outputs, rounded up */
+    ptrdiff_t most;                      /* columns tried in a node; of those that vary, one or more */
     const float *columns;                /* (inputs, n) */
     const double *targets;               /* (n, outputs) */
     const float *rounded;                /* (n, width), the same in single precision */
     const double *squares;               /* (n,), their squared lengths */
+    const double *told;                  /* (n, values): what leaves hold the means of */
+    ptrdiff_t values;
 } Learners;
 
 /* Memory for one node. */
@@ -207,7 +210,7 @@ static int split(const Learners *rows, Memory *memory, int32_t *order, ptrdiff_t
         memory->whole[k] = (float)memory->total[k];
         square += memory->total[k] * memory->total[k];
     }
-    for (ptrdiff_t visited = 0; open > known + found && visited < rows->inputs; visited++) {
+    for (ptrdiff_t visited = 0; open > known + found && (visited < rows->most || visited <= found + drawn); visited++) {
         ptrdiff_t j = drawn + draw(state) % (open - found - drawn);
         if (j < known) {
             int64_t swapped = features[drawn];
@@ -301,8 +304,10 @@ static ptrdiff_t grow(const Learners *rows, Memory *memory, ptrdiff_t fewest, ui
         tree->threshold[node] = threshold;
         tree->samples[node] = n;
         tree->left[node] = tree->right[node] = -1;
-        for (ptrdiff_t k = 0; k < outputs; k++)
-            tree->value[node * outputs + k] = inner ? 0.0 : memory->total[k] / n;
+        double *value = tree->value + node * rows->values;
+        add_rows(rows->told, rows->values, order, inner ? 0 : n, value);
+        for (ptrdiff_t k = 0; k < rows->values; k++)
+            value[k] /= n;
         if (now.parent >= 0)
             (now.is_left ? tree->left : tree->right)[now.parent] = node;
         *deepest = now.depth > *deepest ? now.depth : *deepest;

@@ -8,11 +8,13 @@ from libc.stdlib cimport free, malloc
 
 cdef extern from "_trees.h" nogil:
     ctypedef struct Learners:
-        Py_ssize_t n, inputs, outputs, width
+        Py_ssize_t n, inputs, outputs, width, most
         const float *columns
         const double *targets
         const float *rounded
         const double *squares
+        const double *told
+        Py_ssize_t values
     ctypedef struct Memory:
         int32_t *order
         int32_t *lefts
@@ -43,7 +45,7 @@ cdef extern from "_trees.h" nogil:
 LANES = 8  # columns in single precision are padded to so many
 
 
-def grow_tree(rows, targets, Py_ssize_t fewest, uint32_t state):
+def grow_tree(rows, targets, predicted, Py_ssize_t fewest, Py_ssize_t tried, uint32_t state):
     """Nodes of a tree: left, right, feature, samples; threshold; values of leaves; its depth.
 
     Parameters
@@ -51,26 +53,32 @@ def grow_tree(rows, targets, Py_ssize_t fewest, uint32_t state):
     rows : float32 of shape (n, inputs)
         What is split.
     targets : float64 of shape (n, outputs)
-        What is predicted.
+        What splits are chosen by.
+    predicted : float64 of shape (n, values)
+        What leaves hold the means of.
     fewest : int
         Fewest rows in a leaf.
+    tried : int
+        Columns that are tried in a node, at most.
     state : int
         Of the generator.
     """
     cdef const float[:, ::1] columns = np.ascontiguousarray(rows.T, dtype=np.float32)
     cdef const double[:, ::1] y = np.ascontiguousarray(targets, dtype=np.float64)
+    cdef const double[:, ::1] told = np.ascontiguousarray(predicted, dtype=np.float64)
     cdef Learners learners
     cdef Memory memory
     cdef Tree tree
     cdef int64_t deepest = 0
     cdef Py_ssize_t nodes, n = y.shape[0], d = columns.shape[0], outputs = y.shape[1]
-    if n == 0 or d == 0 or outputs == 0 or columns.shape[1] != n:
+    if n == 0 or d == 0 or outputs == 0 or told.shape[1] == 0 or not columns.shape[1] == told.shape[0] == n:
         raise ValueError(f"{columns.shape[1]} x {d} numbers to predict {n} x {outputs}")
     padded = np.zeros((n, -(-outputs // LANES) * LANES), np.float32)
     padded[:, :outputs] = targets
     cdef const float[:, ::1] rounded = padded
     cdef const double[::1] squares = np.einsum("ij,ij->i", y, y)
     learners.n, learners.inputs, learners.outputs, learners.width = n, d, outputs, rounded.shape[1]
+    learners.most, learners.told, learners.values = tried, &told[0, 0], told.shape[1]
     learners.columns, learners.targets = &columns[0, 0], &y[0, 0]
     learners.rounded, learners.squares = &rounded[0, 0], &squares[0]
     cdef int32_t[:, ::1] of_rows = np.empty((3, n + 1), np.int32)
@@ -85,7 +93,7 @@ def grow_tree(rows, targets, Py_ssize_t fewest, uint32_t state):
     memory.thresholds, memory.gains = &gains[0, 0], &gains[1, 0]
     memory.total, memory.left, memory.sizes = &of_outputs[0, 0], &of_outputs[1, 0], &of_outputs[2, 0]
     cdef Py_ssize_t most = max(1, 2 * (n // max(1, fewest)) - 1)  # each leaf has the fewest rows
-    whole, cuts, predicted = np.empty((4, most), np.int64), np.empty(most), np.empty((most, outputs))
+    whole, cuts, predicted = np.empty((4, most), np.int64), np.empty(most), np.empty((most, told.shape[1]))
     cdef int64_t[:, ::1] links = whole
     cdef double[::1] thresholds = cuts
     cdef double[:, ::1] leaves = predicted

@@ -15,7 +15,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
@@ -26,6 +25,7 @@ from lpfuse._base import Detector, conformal_quantile, logged_once, lower_by_rou
 from lpfuse._validation.params import check_choice, check_count
 from lpfuse._validation.tables import check_features, record_columns
 from lpfuse.detectors.kernels import (
+    KERNEL_NAMES,
     SCALES,
     FeatureMap,
     Kernel,
@@ -308,7 +308,7 @@ def first_equal_rows(rows: TrainingRows) -> Positions:
 
 # Allowed strings of their parameters.
 KERNEL_WORDS = {
-    "kernel": tuple(PAIRWISE_KERNEL_FUNCTIONS),
+    "kernel": KERNEL_NAMES,
     "gamma": ("median", *SCALES),
     "contamination": ("auto",),
     "approximation": ("auto", "nystroem"),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.tree import DecisionTreeRegressor
+from scipy.sparse import csr_array
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
 from lpfuse._arrays.operations import Host, map_row_blocks
@@ -110,6 +110,7 @@ def _depth(tree: Nodes) -> int:
 # The detectors.
 
 _core: Any = compiled("lpfuse.detectors._trees")
+_search: Any = compiled("lpfuse._arrays._columns")
 
 # Chosen by hand.
 FEW = 30  # largest number of distinct values with one bin each
@@ -119,6 +120,9 @@ OUTSIDE = 0.25  # pseudo-count of all values outside
 SMOOTHING = np.array([0.25, 0.5, 0.25])
 FAR = 10.0  # standard errors at which a column's error is cut
 LEAST_ERROR = 1e-6  # standard deviations; added to the error, which may be zero
+# Columns that are tried in a node, at most; where there are more to predict, splits are chosen by
+# random combinations of them: docs/adr/0057.
+MOST_TRIED, DIRECTIONS = 64, 32
 FARTHEST = 1e9  # standard deviations within the range of single precision
 
 
@@ -180,8 +184,7 @@ class HistogramDetector(HeldOutDetector):
 
     def _learn(self, X: Host, rng: np.random.RandomState) -> Host:
         self.__dict__.pop("_table", None)  # of an earlier fit
-        pairs = [_histogram(column) for column in X.T]
-        self.edges_, self.counts_ = [edges for edges, _ in pairs], [counts for _, counts in pairs]
+        self.edges_, self.counts_ = _histograms(X)
         return self._log_likelihoods(X, 1)
 
     def _score(self, X: Host) -> Host:
@@ -210,37 +213,76 @@ class HistogramDetector(HeldOutDetector):
 
     def _log_likelihoods(self, X: Host, less: int) -> Host:
         """Score rows; `less` is 1 for training rows, which are subtracted from the counts."""
-        n, total = self.n_samples_ - less, np.zeros(len(X))
-        for x, edges, counts in zip(X.T, self.edges_, self.counts_, strict=True):
-            few, own = len(edges) == len(counts), np.full(len(counts), float(less))
-            if few:
-                place = positions_among(edges, x)
-                inside = (place >= 0) & (counts[place] > less)
-                different = len(counts) - (counts <= less)[place]
-            else:
-                place = np.clip(np.searchsorted(edges, x, "right") - 1, 0, len(counts) - 1)
-                low, high = edges[[0, -1]]
-                inside = (low <= x) & (x <= high)
-                if less:  # a row that alone has the minimum or maximum is outside
-                    inside &= (x != low) | ((x == low).sum() > 1)
-                    inside &= (x != high) | ((x == high).sum() > 1)
-                different = np.full(len(x), len(counts))
-                own *= np.r_[0.75, np.full(len(counts) - 2, 0.5), 0.75]
-            shares = (counts[place] - own[place] + PSEUDO) / (n + PSEUDO * different)
-            total += np.log(np.where(inside, shares, OUTSIDE / n))
+        n, terms = self.n_samples_ - less, np.empty(X.shape[::-1])
+        pairs = list(zip(self.edges_, self.counts_, strict=True))
+        has_bins = np.array([len(edges) > len(counts) for edges, counts in pairs])
+        for j in np.flatnonzero(~has_bins):
+            values, counts = pairs[j]
+            place = positions_among(values, X[:, j])
+            inside = (place >= 0) & (counts[place] > less)
+            different = len(counts) - (counts <= less)[place]
+            shares = (counts[place] - less + PSEUDO) / (n + PSEUDO * different)
+            terms[j] = np.log(np.where(inside, shares, OUTSIDE / n))
+        if has_bins.any():  # as many in each of these columns
+            rows = np.ascontiguousarray(X.T[has_bins])
+            edges, counts = (
+                np.stack([pair[k] for pair in pairs if len(pair[0]) > len(pair[1])]) for k in (0, 1)
+            )
+            bins = counts.shape[1]
+            own = less * np.r_[0.75, np.full(bins - 2, 0.5), 0.75]
+            with np.errstate(divide="ignore", invalid="ignore"):  # of bins without a training row
+                logs = np.log((counts - own + PSEUDO) / (n + PSEUDO * bins))
+            low, high = edges[:, :1], edges[:, -1:]
+            if less:  # a row that alone has the minimum or maximum is outside
+                low, high = (
+                    np.where(
+                        (rows == end).sum(axis=1, keepdims=True) > 1,
+                        end,
+                        np.nextafter(end, -inward),
+                    )
+                    for end, inward in ((low, -np.inf), (high, np.inf))
+                )
+            place = _bins_of(rows.T, edges).T + bins * np.arange(len(rows))[:, None]
+            terms[has_bins] = np.where(
+                (low <= rows) & (rows <= high), logs.ravel()[place], np.log(OUTSIDE / n)
+            )
+        total = np.zeros(len(X))
+        for term in terms:
+            total += term
         return total
 
 
-def _histogram(x: Host) -> tuple[Host, Host]:
-    """Return values and counts of a column with few of them, else bin edges and smoothed counts."""
-    values, counts = np.unique(x, return_counts=True)
-    if len(values) <= FEW:
-        return values, counts.astype(np.float64)
-    bins = int(np.clip(np.sqrt(len(x)), FEWEST_BINS, MOST_BINS))
-    edges = np.linspace(values[0], values[-1], bins + 1)
-    place = np.clip(np.searchsorted(edges, x, "right") - 1, 0, bins - 1)
-    rows = np.bincount(place, minlength=bins)
-    return edges, np.convolve(np.r_[rows[0], rows, rows[-1]], SMOOTHING, "valid")
+def _histograms(X: Host) -> tuple[list[Host], list[Host]]:
+    """Return values and counts of columns with few of them, else bin edges and smoothed counts."""
+    first = np.sort(X[: 4 * FEW].T, axis=1)  # which tell of most columns that they have many
+    has_bins = (first[:, 1:] != first[:, :-1]).sum(axis=1) >= FEW
+    edges, counts = [np.empty(0)] * X.shape[1], [np.empty(0)] * X.shape[1]
+    for j in np.flatnonzero(~has_bins):
+        edges[j], rows = np.unique(X[:, j], return_counts=True)
+        counts[j], has_bins[j] = rows.astype(np.float64), len(rows) > FEW
+    if has_bins.any():
+        k, bins = has_bins.sum(), int(np.clip(np.sqrt(len(X)), FEWEST_BINS, MOST_BINS))
+        low, high = X.min(axis=0)[has_bins], X.max(axis=0)[has_bins]
+        found = np.linspace(low, high, bins + 1, axis=1)
+        place = _bins_of(X[:, has_bins], found) + bins * np.arange(k)
+        rows = np.bincount(place.ravel(), minlength=k * bins).reshape(k, bins)
+        padded = np.concatenate([rows[:, :1], rows, rows[:, -1:]], axis=1)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, 3, axis=1)
+        for j, own, smooth in zip(
+            np.flatnonzero(has_bins), found, windows @ SMOOTHING, strict=True
+        ):
+            edges[j], counts[j] = own, smooth
+    return edges, counts
+
+
+def _bins_of(X: Host, edges: Host) -> NDArray[np.int32]:
+    """Return the bin of each number, from the edges of each column; the first or last outside."""
+    if _search is not None:
+        found = _search.last_up_to(np.asarray(X, dtype=np.float64), list(edges))
+    else:
+        pairs = zip(edges, X.T, strict=True)
+        found = np.stack([np.searchsorted(own, x, "right") for own, x in pairs], axis=1) - 1
+    return np.clip(found, 0, edges.shape[1] - 2, dtype=np.int32)
 
 
 @saved_as("ColumnForest")
@@ -254,7 +296,8 @@ class ColumnForest(HeldOutDetector):
 
     .. math:: -\sum_j \min\Bigl(\frac{|x_j - \hat x_j|}{\sigma_j}, 10\Bigr)^2
 
-    A single column is predicted by its mean.
+    A single column is predicted by its mean. From 129 columns on a node tries a random 64 columns
+    to split by, and splits are chosen by 32 random linear combinations of the columns to predict.
 
     Parameters
     ----------
@@ -410,21 +453,29 @@ class ColumnForest(HeldOutDetector):
         return -(np.minimum(off, FAR) ** 2).sum(axis=1)
 
     @cached_property
-    def _flat(self) -> FlatTrees:
-        """All trees in common arrays; the value of a leaf is its number in its tree."""
-        nodes = []
-        for tree, seen in zip(self.trees_, self.inputs_, strict=True):
-            made = Nodes.of_tree(tree, np.arange(tree.node_count, dtype=np.float64))
+    def _flat(self) -> tuple[FlatTrees, Host, tuple[NDArray[np.intp], ...]]:
+        """Return all trees in common arrays, for single rows.
+
+        The value of a leaf is where the numbers that it predicts begin in the second array. The
+        others tell how many each tree predicts, their places in a leaf, and of which columns.
+        """
+        nodes, start = [], 0
+        sizes = np.array([len(outputs) for outputs in self.outputs_])
+        for tree, seen, size in zip(self.trees_, self.inputs_, sizes.tolist(), strict=True):
+            made = Nodes.of_tree(tree, start + size * np.arange(tree.node_count, dtype=np.float64))
             nodes.append(made._replace(feature=seen[np.maximum(made.feature, 0)]))
-        return FlatTrees(nodes, [0] * len(nodes))
+            start += size * tree.node_count
+        values = np.concatenate([tree.value.ravel() for tree in self.trees_])
+        within = np.concatenate([np.arange(size) for size in sizes])
+        flat = FlatTrees(nodes, [0] * len(nodes))
+        return flat, values, (sizes, within, np.concatenate(self.outputs_))
 
     def _score_one(self, X: Host) -> Host:
-        rows = self._standardised(X)
-        leaves = self._flat.values(rows[0].astype(np.float32).astype(np.float64)).astype(np.intp)
-        total, count = np.zeros(rows.shape), np.zeros(rows.shape[1])
-        for tree, outputs, leaf in zip(self.trees_, self.outputs_, leaves, strict=True):
-            total[0, outputs] += tree.value[leaf, :, 0]
-            count[outputs] += 1
+        rows, (trees, values, (sizes, within, outputs)) = self._standardised(X), self._flat
+        starts = trees.values(rows[0].astype(np.float32).astype(np.float64)).astype(np.intp)
+        predicted = values[np.repeat(starts, sizes) + within]
+        # Sums in the order of the trees, as of several rows.
+        total, count = (np.bincount(outputs, each, X.shape[1]) for each in (predicted, None))
         return self._negative_squared_errors(rows, total / count)
 
     def _score(self, X: Host) -> Host:
@@ -450,7 +501,7 @@ class ColumnForest(HeldOutDetector):
 
 def _columns(rows: Host, seen: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return input columns for a tree; a column of zeros where there is none."""
-    taken = rows[:, seen] if len(seen) else np.zeros((len(rows), 1))
+    taken = rows.take(seen, axis=1) if len(seen) else np.zeros((len(rows), 1))
     return taken.astype(np.float32, order="C")
 
 
@@ -473,27 +524,37 @@ def grow_tree(
     Returns
     -------
     sklearn.tree._tree.Tree
-        That of ``DecisionTreeRegressor(splitter="random")``, up to ties and rounding; the values of
-        leaves are sums in the order of the rows, those of other nodes are 0, as are impurities.
+        That of ``DecisionTreeRegressor(splitter="random", max_features=64)``, up to ties and
+        rounding. More than 64 outputs are replaced by 32 random combinations of them, with normal
+        coefficients, when splits are chosen; distances are kept up to a factor near 1 (Johnson and
+        Lindenstrauss). The values of leaves are sums of all outputs in the order of the rows, those
+        of other nodes are 0, as are impurities.
     """
-    inputs, targets = _columns(rows, seen), rows[:, outputs]
+    inputs, predicted = _columns(rows, seen), rows.take(outputs, axis=1)
+    tried, targets = min(inputs.shape[1], MOST_TRIED), predicted
+    if len(outputs) > MOST_TRIED:
+        rng = np.random.RandomState(seed)
+        targets = predicted @ rng.normal(size=(len(outputs), DIRECTIONS))
+    tree = Tree(inputs.shape[1], np.ones(len(outputs), dtype=np.intp), len(outputs))
     if _core is None:
-        tree = DecisionTreeRegressor(
-            splitter="random", min_samples_leaf=fewest, random_state=seed
-        ).fit(inputs, targets, check_input=False).tree_  # fmt: skip
-        tree.impurity[:] = 0.0
+        from sklearn.tree import DecisionTreeRegressor
+
+        made = DecisionTreeRegressor(
+            splitter="random", min_samples_leaf=fewest, max_features=tried, random_state=seed
+        ).fit(inputs, targets, check_input=False).tree_.__getstate__()  # fmt: skip
+        made["nodes"]["impurity"] = 0.0
+        tree.__setstate__(made | {"values": np.zeros((made["node_count"], len(outputs), 1))})
         _set_leaves(tree, rows, seen, outputs)
         return tree
     state = np.random.RandomState(seed).randint(2**31 - 1)  # scikit-learn's own, from the seed
     (left, right, feature, samples), threshold, values, depth = _core.grow_tree(
-        inputs, targets, fewest, state
+        inputs, targets, predicted, fewest, tried, state
     )
     nodes = np.zeros(len(left), dtype=NODE_DTYPE)
     nodes["left_child"], nodes["right_child"], nodes["feature"] = left, right, feature
     nodes["threshold"], nodes["n_node_samples"] = threshold, samples
     nodes["weighted_n_node_samples"] = samples
     nodes["missing_go_to_left"] = (left >= 0) & (samples[left] > samples[right])
-    tree = Tree(inputs.shape[1], np.ones(len(outputs), dtype=np.intp), len(outputs))
     made = {"max_depth": depth, "node_count": len(nodes), "nodes": nodes}
     tree.__setstate__(made | {"values": values[:, :, None]})
     return tree
@@ -501,11 +562,10 @@ def grow_tree(
 
 def _set_leaves(tree: Any, rows: Host, seen: NDArray[np.int64], outputs: NDArray[np.int64]) -> None:
     """Set the values of leaves to the means of their rows, summed in the order of the rows."""
-    leaf = _leaves(tree, rows, seen)
+    leaf, n = _leaves(tree, rows, seen), len(rows)
+    members = csr_array((np.ones(n), (leaf, np.arange(n))), shape=(tree.node_count, n))
     counts = np.maximum(np.bincount(leaf, minlength=tree.node_count), 1)
-    for k, column in enumerate(outputs):
-        sums = np.bincount(leaf, weights=rows[:, column], minlength=tree.node_count)
-        tree.value[:, k, 0] = sums / counts
+    tree.value[:, :, 0] = (members @ rows[:, outputs]) / counts[:, None]
 
 
 def _without_values(tree: Any) -> Any:

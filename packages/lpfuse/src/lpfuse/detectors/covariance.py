@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
-from lpfuse._arrays.operations import Host, one_blas_thread
+from lpfuse._arrays.operations import Host, column_ranks, one_blas_thread
 from lpfuse._files import saved_as
 from lpfuse._validation.params import check_number
 from lpfuse.detectors.base import HeldOutDetector
@@ -93,7 +92,7 @@ class RobustCovarianceDetector(HeldOutDetector):
         n, d = X.shape
         h = min(n, max(int(self.support_fraction * n), d + 2))
         with one_blas_thread, np.errstate(over="ignore", invalid="ignore"):
-            normal = ndtri(rankdata(X, axis=0) / (n + 1))
+            normal = ndtri(column_ranks(X) / (n + 1))
             self._set_moments(normal, np.arange(n))
             support, former = self._nearest(normal, h), np.empty(0)
             for _ in range(STEPS):

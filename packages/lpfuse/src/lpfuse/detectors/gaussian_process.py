@@ -241,7 +241,9 @@ class OneClassGP(KernelDetector):
         if self.score_type == "mean":
             return ops.solve_lower(L, ops.solve_lower(L, targets), transposed=True), jitter
         inverse, xp = ops.invert_lower(L), ops.namespace(L)
-        return xp.concat([inverse.T @ (inverse @ targets), inverse.T], axis=1), jitter
+        mean = inverse.T @ (inverse @ targets)
+        # Column by column in memory, as products with a triangle take it.
+        return xp.concat([mean.T, inverse], axis=0).T, jitter
 
     def saved_state(self) -> tuple[dict[str, Any], int]:
         """Return what files hold, no n×n matrix that the training rows determine, and its size."""

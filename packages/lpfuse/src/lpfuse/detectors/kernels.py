@@ -16,10 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import pdist
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import operations as ops
@@ -87,13 +84,12 @@ def square_norms(X: Array) -> Array:
 # --------------------------------------------------------------------------------------------------
 # Kernels and expansions.
 
-# Number of parts of triangular coefficients, and the columns from which parts pay.
-ENDS, COLUMNS_OF_ENDS = 8, 200
 INNER_PRODUCTS = ("linear", "poly", "polynomial", "sigmoid", "cosine")  # in any array library
 UNIT_DIAGONAL = ("rbf", "laplacian", "chi2")
+KERNEL_NAMES = (*INNER_PRODUCTS, *UNIT_DIAGONAL, "additive_chi2")  # of sklearn.metrics.pairwise
 
 
-@saved_as("Kernel", name=PAIRWISE_KERNEL_FUNCTIONS)
+@saved_as("Kernel", name=KERNEL_NAMES)
 @dataclass(frozen=True)
 class Kernel:
     """A kernel with numeric parameters; equal ones compare and hash as equal."""
@@ -117,6 +113,8 @@ class Kernel:
             return lambda X: ops.exp_in_place(exponents(X))
         if self.name in INNER_PRODUCTS:
             return lambda X: self._of_inner_products(X, Z)
+        from sklearn.metrics.pairwise import pairwise_kernels
+
         return lambda X: ops.beside(
             pairwise_kernels(X, Z, metric=self.name, **self._arguments()), Z
         )
@@ -212,17 +210,13 @@ class Expansion(FieldsOnlyState):
         return self.basis.rows(np.empty((0, 0)))
 
     @cached_property
-    def _ends(self) -> list[int]:
-        """End of the nonzero coefficients of each part of the columns; empty where all are full.
-
-        The coefficients of a Gaussian process are triangular.
-        """
-        if self.columns < COLUMNS_OF_ENDS:
-            return []
-        parts = np.array_split(ops.to_host(self.coefficients[:, 1 : self.columns]), ENDS, axis=1)
-        used = [np.flatnonzero(part.any(axis=1)) for part in parts]
-        ends = [int(rows[-1]) + 1 if len(rows) else 0 for rows in used]
-        return ends if sum(ends) < 0.75 * ENDS * len(self.coefficients) else []
+    def _triangle(self) -> Host | None:
+        """All coefficients but the first column, where they are those of a Gaussian process."""
+        if self.columns != self.coefficients.shape[0] + 1:
+            return None
+        rest = np.asfortranarray(ops.to_host(self.coefficients[:, 1 : self.columns]))
+        is_triangle = not any(rest[j + 1 :, j].any() for j in range(len(rest)))
+        return rest if is_triangle and rest.dtype == np.float64 else None
 
     def map(self, X: Array, finish: Callable[[Array, Array], Array]) -> Array:
         """Return ``finish(k(x, x), B(x) · coefficients)`` of all rows, in bounded blocks."""
@@ -230,14 +224,16 @@ class Expansion(FieldsOnlyState):
         rows = self._host_rows if usual else self.basis.rows(X)
         coefficients = ops.beside(self.coefficients[:, : self.columns], X)
 
-        ends = self._ends if usual else []
+        triangle = self._triangle if usual else None
 
         def work(block: slice) -> Array:
             some = X[block, :]
             values = rows(some)
-            if len(ends) > 1:
-                return finish(kernel.diagonal(some), ops.times_triangle(values, coefficients, ends))
-            return finish(kernel.diagonal(some), ops.times_few_columns(values, coefficients))
+            if triangle is None:
+                return finish(kernel.diagonal(some), ops.times_few_columns(values, coefficients))
+            first = values @ coefficients[:, :1]
+            products = np.concatenate([first, ops.times_triangle(values, triangle)], axis=1)
+            return finish(kernel.diagonal(some), products)
 
         with ops.one_blas_thread:
             return ops.concatenate(ops.map_row_blocks(work, X, width=self.basis.width))
@@ -382,6 +378,8 @@ def centres(
 
 
 def _by_scikit_learn(X: Host, size: int, rng: np.random.RandomState) -> Host:
+    from sklearn.cluster import KMeans
+
     means = KMeans(size, n_init=1, max_iter=STEPS, tol=STILL, random_state=rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than centres
@@ -723,10 +721,10 @@ def resolve_kernel(
     weights: Host | None,
 ) -> Kernel:
     """Return the kernel of an estimator's parameters for the rows X."""
-    known = isinstance(kernel, str) and kernel in PAIRWISE_KERNEL_FUNCTIONS
+    known = isinstance(kernel, str) and kernel in KERNEL_NAMES
     if not known and not callable(kernel):
         raise ValueError(
-            f"kernel must be one of {', '.join(sorted(PAIRWISE_KERNEL_FUNCTIONS))}, or a function "
+            f"kernel must be one of {', '.join(sorted(KERNEL_NAMES))}, or a function "
             f"of two rows; got {kernel!r}."
         )
     if not ops.is_numpy(X) and kernel not in ("rbf", *INNER_PRODUCTS):
@@ -824,6 +822,8 @@ def _better_gamma(kernel: Kernel, X: Array, rule: str) -> str:
     if kernel.name == "rbf":
         return f'gamma={resolve_gamma(rule, X):.3g} (gamma="{rule}")'
     some = ops.to_host(ops.take(X, _evenly_spaced(X.shape[0], MEDIAN_ROWS)))
+    from scipy.spatial.distance import pdist
+
     distances = pdist(some, "cityblock")  # for the Laplacian kernel
     return f"gamma={1 / np.median(distances[distances > 0]):.3g}"
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 
 from lpfuse._arrays import operations as ops
@@ -30,6 +29,9 @@ from lpfuse.detectors.kernels import (
     sampled_rows,
     training_rows,
 )
+
+if TYPE_CHECKING:
+    from sklearn.mixture import GaussianMixture
 
 # --------------------------------------------------------------------------------------------------
 # The EM algorithm for Gaussian mixtures on a device.
@@ -399,6 +401,8 @@ class GMMDetector(RefittedDetector):
         check_number("reg_covar", self.reg_covar, at_least=0)
 
     def _mixture(self, rows: Array) -> GaussianMixture:
+        from sklearn.mixture import GaussianMixture
+
         n = int(rows.shape[0])
         if n < 2:
             raise ValueError(

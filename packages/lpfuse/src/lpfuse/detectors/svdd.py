@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import OneClassSVM
 
 from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import meta_of
@@ -312,6 +311,8 @@ def libsvm(
 
     libsvm takes the bounds relative to the largest, and the sum relative to theirs.
     """
+    from sklearn.svm import OneClassSVM
+
     machine = OneClassSVM(nu=min(1.0, reach / bounds.sum()), tol=tol, **parameters)
     weighted = bounds.min() < bounds.max()
     with config_context(assume_finite=True, skip_parameter_validation=True):

@@ -12,10 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
-from scipy.stats import beta, norm
+from scipy.special import betaincinv, expit, ndtri
 from sklearn.base import clone
-from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import _safe_indexing, check_random_state
 
 from lpfuse._arrays.operations import Host
@@ -25,7 +23,7 @@ from lpfuse.ensemble.calibration import (
     CalibrationRows,
     FitResult,
     HeldOutScores,
-    ThresholdRule,
+    ThresholdParameters,
     calibrate,
 )
 from lpfuse.ensemble.combination import Combination, without_gaps
@@ -66,8 +64,8 @@ SCALE_FROM, SCALE_SHARE = 200, 1 / 3
 # What is believed of the share of anomalies before anyone answers: equally probable shares, 5 % in
 # the mean and 23 % at most in 39 of 40 cases, by hand; with the chance 1 − BANDED a power law, as
 # steep as sets were; else nine in ten of the anomalies in a band of the strangest rows, so densely.
-SHARES = beta.ppf((np.arange(400) + 0.5) / 400, 0.5, 9.5)
-STEEPNESSES = 0.45 * np.exp(0.6 * norm.ppf((np.arange(9) + 0.5) / 9))
+SHARES = betaincinv(0.5, 9.5, (np.arange(400) + 0.5) / 400)
+STEEPNESSES = 0.45 * np.exp(0.6 * ndtri((np.arange(9) + 0.5) / 9))
 DENSITIES = (0.15, 0.3, 0.6, 0.9)
 IN_BAND, BANDED = 0.9, 0.7  # by hand
 
@@ -233,6 +231,8 @@ def neighbouring_order(
     units = np.clip((filled - middle) / width, -3.0, 3.0)
     # Clusters of the strange rows, for these are asked about; the others belong to the nearest.
     some = by_rank[: max(CLUSTERED_ROWS, 10 * n)]
+    from sklearn.cluster import MiniBatchKMeans
+
     clusters = MiniBatchKMeans(n, n_init=1, random_state=random).fit(units[some])
     return np.lexsort((rank, clusters.predict(units))).astype(np.intp)
 
@@ -269,7 +269,7 @@ def relearn(
     answers: Host,
     asked: Host,
     strategy: Strategy,
-    rule: ThresholdRule,
+    rule: ThresholdParameters,
     *,
     cv: Any,
     n_jobs: int | None,
@@ -286,7 +286,7 @@ def relearn(
     answers, asked : ndarrays of shape (m,)
         ±1, 0 where nobody knows, and the chances with which the rows were asked about; NaN for
         labels from elsewhere.
-    strategy, rule : Strategy, ThresholdRule
+    strategy, rule : Strategy, ThresholdParameters
         As in a fit.
     cv, n_jobs, random_state
         The parameters of these names of a `FusedDetector`.
@@ -564,7 +564,7 @@ def recalibrate(
     table: Table,
     raw: Host,
     features: Host | None,
-    rule: ThresholdRule,
+    rule: ThresholdParameters,
     scale: bool | Literal["auto"],
     random: np.random.RandomState,
 ) -> CalibratedFit:
@@ -578,7 +578,7 @@ def recalibrate(
         Normal rows that nothing learnt from.
     raw, features : ndarrays
         Their raw scores; their features, where the fusion looks at them.
-    rule : ThresholdRule
+    rule : ThresholdParameters
         By a false-alarm rate.
     scale : bool or "auto"
         Whether a third of the rows sets the scale anew.

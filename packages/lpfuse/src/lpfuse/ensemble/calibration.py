@@ -24,14 +24,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.impute import SimpleImputer
 
 from lpfuse._arrays.operations import Host
-from lpfuse._base import lower_quantile
+from lpfuse._base import Gaps, lower_quantile
 from lpfuse._files import saved_as
 from lpfuse._validation import params
 from lpfuse._validation.tables import unheard_warnings
-from lpfuse.ensemble.combination import Combination, Gaps, without_gaps
+from lpfuse.ensemble.combination import Combination, without_gaps
 from lpfuse.ensemble.pool import Pool
 from lpfuse.ensemble.rows import Index, StoredRows
 from lpfuse.frames import TablePreparation
@@ -50,7 +49,7 @@ from lpfuse.time.windows import Windows
 TAIL, MOST_STRETCH = 0.05, 2.0
 
 
-class ThresholdRule(NamedTuple):
+class ThresholdParameters(NamedTuple):
     """What sets the threshold: the parameters of these names of a `FusedDetector`.
 
     Attributes
@@ -335,7 +334,7 @@ class FitResult:
 
     pool: Pool
     combination: Combination
-    imputer: SimpleImputer | None
+    imputer: Any
     out_of_fold: OutOfFoldScores
     held_out: HeldOutScores
     shrinkage: Host | None = None
@@ -442,7 +441,7 @@ class CalibratedFit:
 
     pool: Pool
     combination: Combination
-    imputer: SimpleImputer | None
+    imputer: Any
     out_of_fold: OutOfFoldScores
     held_out: HeldOutScores
     calibration: CalibrationRows
@@ -486,7 +485,7 @@ def calibrate(
     fit: FitResult,
     others: Sequence[FitResult],
     calibration: CalibrationRows,
-    rule: ThresholdRule,
+    rule: ThresholdParameters,
     rows: StoredRows,
     rounds: NDArray[np.intp] | None = None,
     own: Host | None = None,
@@ -501,7 +500,7 @@ def calibrate(
         Without each of the parts of `calibration`.
     calibration : CalibrationRows
         Raw scores of the rows that calibrate.
-    rule : ThresholdRule
+    rule : ThresholdParameters
         How the threshold follows from their fused scores.
     rows, rounds, own : StoredRows, ndarray, ndarray or None
         As in `CalibratedFit`; no round by default.

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import has_fit_parameter
 
 from lpfuse._arrays.operations import Host
+from lpfuse._base import Gaps
 from lpfuse._files import saved_as
 from lpfuse._validation.params import warn_user
-
-Gaps = NDArray[np.bool_]
 
 # Share of the largest weight below which a detector counts as having none, so that it never decides
 # alone where the others are missing. Chosen by hand, well above the solvers' tolerance of 1e-8.
@@ -158,14 +156,6 @@ def without_gaps(terms: Host, abs_weights: Host, missing: Gaps | None = None) ->
     whole = abs_weights.sum(axis=-1, keepdims=True)
     np.divide(whole, scored, out=growth, where=some & (scored > 0))
     return np.where(gaps, 0.0, terms) * growth
-
-
-def rows_by_gaps(gaps: Gaps) -> list[tuple[NDArray[np.bool_], Gaps]]:
-    """Group rows by missing scores: (rows, detectors without a score)."""
-    if len(gaps) and not gaps.any():  # nearly always, and sorting is slow
-        return [(np.ones(len(gaps), dtype=bool), gaps[0])]
-    patterns, pattern_of = np.unique(gaps, axis=0, return_inverse=True)
-    return [(pattern_of.ravel() == i, pattern) for i, pattern in enumerate(patterns)]
 
 
 def report_gaps(

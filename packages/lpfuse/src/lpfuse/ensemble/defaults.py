@@ -20,20 +20,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    HistGradientBoostingClassifier,
-    IsolationForest,
-    RandomForestClassifier,
-)
-from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, _name_estimators, make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 from sklearn.utils import get_tags
 
 from lpfuse._arrays.operations import Host
+from lpfuse._base import sklearn_name
 from lpfuse._format import quote
 from lpfuse._validation import params
 from lpfuse._validation.params import key, warn_user
@@ -95,7 +86,7 @@ def paper_detectors() -> Entries:
         "kpca": KernelPCADetector(),
         "gmm": GMMDetector(score_type="mahalanobis"),
     }
-    return [(name, _filled(StandardScaler(), made)) for name, made in learners.items()]
+    return [(name, _standardised(made)) for name, made in learners.items()]
 
 
 def default_detectors(n: int, n_anomalies: float, *, suspects: bool = False) -> Entries:
@@ -143,7 +134,7 @@ def default_detectors(n: int, n_anomalies: float, *, suspects: bool = False) -> 
     samples = KNNDetector(n_neighbors=1, n_subspaces=40, max_samples=16)
     pool = [
         ("gp", _filled(NormalQuantiles(), process)),
-        ("knn", _filled(StandardScaler(), KNNDetector(n_neighbors=1))),
+        ("knn", _standardised(KNNDetector(n_neighbors=1))),
         ("knn subspaces", _filled(NormalQuantiles(), subspaces)),
         ("knn samples", _filled(NormalQuantiles(), samples)),
         ("histogram", _filled(HistogramDetector())),
@@ -152,13 +143,16 @@ def default_detectors(n: int, n_anomalies: float, *, suspects: bool = False) -> 
     if suspects:
         half = KNNDetector(n_neighbors=max(1, min(n, HALF_OF) // 2), max_samples=HALF_OF)
         pool += [
-            ("covariance", _filled(StandardScaler(), RobustCovarianceDetector())),
-            ("lof", _filled(StandardScaler(), LOFDetector(max(1, min(n // 2, 100))))),
-            ("knn 5", _filled(StandardScaler(), KNNDetector(n_neighbors=5))),
+            ("covariance", _standardised(RobustCovarianceDetector())),
+            ("lof", _standardised(LOFDetector(max(1, min(n // 2, 100))))),
+            ("knn 5", _standardised(KNNDetector(n_neighbors=5))),
             ("knn half", _filled(NormalQuantiles(), half)),
         ]
     if n_anomalies < EXPERTS_FROM:
         return pool
+    from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+    from sklearn.svm import SVC
+
     # There are five fits of each, whose mean counts: with 40 trees instead of 100, and 40 steps of
     # 0.2 instead of 150 of 0.05, the fused scores rank as well (docs/adr/0023).
     trees = ExtraTreesClassifier(n_estimators=40, class_weight="balanced", min_samples_leaf=2)
@@ -187,6 +181,12 @@ def _filled(*steps: Any) -> Pipeline:
     rows with a gap were flagged where 7 % of them had one, and 0.2 % of the others.
     """
     return make_pipeline(FilledGaps(), *steps)
+
+
+def _standardised(detector: Any) -> Pipeline:
+    from sklearn.preprocessing import StandardScaler
+
+    return _filled(StandardScaler(), detector)
 
 
 def default_fusion() -> LpFusion:
@@ -278,6 +278,9 @@ def with_named(entries: Any, n: int) -> Any:
 
 def _further_detectors(n: int, approximation: str | None) -> dict[str, Any]:
     """Return detectors that are not in the default pool, in the settings of ``docs/adr/0006``."""
+    from sklearn.ensemble import IsolationForest, RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+
     kernel: dict[str, Any] = {"gamma": "narrow", "approximation": approximation}
     further = {
         "svdd": SVDD(**kernel),
@@ -289,7 +292,7 @@ def _further_detectors(n: int, approximation: str | None) -> dict[str, Any]:
             class_weight="balanced_subsample", min_samples_leaf=2
         ),
     }
-    return {name: _filled(StandardScaler(), made) for name, made in further.items()}
+    return {name: _standardised(made) for name, made in further.items()}
 
 
 def _found_in_pyod(name: str) -> Any:
@@ -307,7 +310,7 @@ def _found_in_pyod(name: str) -> Any:
         module = import_module(f"pyod.models.{modules[key(name)]}")
         for found in filter(isclass, vars(module).values()):
             if key(found.__name__) == key(name):
-                return _filled(StandardScaler(), found())
+                return _standardised(found())
     except ImportError as error:
         raise ValueError(
             f"{params.PYOD}{name} needs a package that is not there: {error}."
@@ -609,7 +612,7 @@ def take_frames(detectors: Any) -> bool:
         first = entry[1]
         while isinstance(first, Pipeline):
             first = first.steps[0][1]
-        if isinstance(first, ColumnTransformer):
+        if "ColumnTransformer" in map(sklearn_name, type(first).__mro__):
             return True
         if isinstance(first, BaseEstimator):
             accepted = get_tags(first).input_tags

@@ -9,9 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
-from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host, is_blocked
@@ -156,27 +153,94 @@ def prepare_rows(
         Draws from rows of Dask.
     """
     how: dict[str, Any] = {"normal": normal, "anomaly": anomaly, "zero": unlabelled}
-    found, single = None, None
-    if np.isscalar(y):  # one label for all rows
-        single, y = y, None
+    single, y = (y, None) if np.isscalar(y) else (None, y)  # one label for all rows
     order = "time" if time is not None else order
     if order == "time":
         _check_for_time(X, groups, kind, chances)
     if isinstance(time, str):
         X, time = take_time(X, time)
+    drawn = None
     if is_blocked(X):
-        if chances is not None:
-            raise ValueError(
-                "chances go with rows in memory, got rows of Dask. Fit first, then hand the "
-                "answers to teach(X, y, chances=...)."
-            )
-        is_named = normal is not None or anomaly is not None
-        if is_blocked(y) and (is_named or y.dtype.kind not in "iuf"):
-            y = y.compute()  # words have a meaning only together
-        if y is not None and not is_blocked(y):
-            found = read_labels(y, len(y), **how)
-            y, how = None if found is None else found.values, {"zero": 0}
-        X, y = draw_from_blocks(X, y, groups, kind, subsample, random)
+        X, y, how, drawn = _draw_rows(X, y, groups, kind, chances, how, subsample, random)
+    table, preparation = _as_table(X, single, columns, groups)
+    names = column_names(table) if preparation is None else preparation.feature_names
+    lasting = None if preparation is None else preparation.lasting  # no calendars
+    windows, known = None, UNTOLD
+    if order == "time":
+        known = look_at_order(order, as_numbers(table), names, lasting)
+        windows, table = _in_windows(table, time)
+    n, numbers = table.shape[0], as_numbers(table)
+    hashes = None if numbers is None else hash_rows(numbers)
+
+    if single is not None:
+        y = np.full(n, single, dtype=object if isinstance(single, str) else None)
+    found = read_labels(y, n, **how)
+    labels = np.zeros(n) if found is None else found.values
+    words = drawn if drawn is not None else found
+    torn = [] if hashes is None else find_contradictions(labels, hashes)
+    for note in torn if words is None else words.notes + torn:
+        warn_user(note)
+    if y is not None:
+        given = table if preparation is None else to_known_frame(X)
+        warn_of_label_columns(given, labels if isinstance(y, Labels) else y, preparation)
+
+    asked = None if chances is None else check_chances(chances, n)
+    groups = check_row_names(groups, n, "groups")
+    drops_copies = groups is None and kind is None and windows is None and not keep_copies
+    if drops_copies:
+        given_labels = labels
+        table, labels, asked = without_copies(table, labels, asked)
+    if windows is None:
+        seen = as_numbers(table) if groups is None else None
+        # Known anomalies, which often stand below all others, have no part in what is promised.
+        known = look_at_order(order, seen if seen is None else seen[labels >= 0], names, lasting)
+        if known.because:
+            because = known.because[0].upper() + known.because[1:]
+            warn_user(f"{because}: no rate of false alarms is promised. {REMEDY}")
+        elif drops_copies and labels is given_labels:  # no row was copied, or recurs
+            warn_of_repeats(table, labels)
+
+    if windows is not None and names is not None:
+        names = windows.names_of(names)
+    elif preparation is None:
+        names = None
+    table = blank_implausible(table, labels, names)
+    return Rows(
+        table, labels, groups, kind, asked, None if words is None else words.words,
+        X, preparation, hashes, known, windows,
+    )  # fmt: skip
+
+
+def _draw_rows(
+    X: Any,
+    y: Any,
+    groups: Any,
+    kind: Any,
+    chances: Any,
+    how: dict[str, Any],
+    subsample: int,
+    random: np.random.RandomState,
+) -> tuple[Any, Any, dict[str, Any], Labels | None]:
+    """Draw rows of Dask into memory, with their labels, how to read these, and what was read."""
+    if chances is not None:
+        raise ValueError(
+            "chances go with rows in memory, got rows of Dask. Fit first, then hand the "
+            "answers to teach(X, y, chances=...)."
+        )
+    is_named = how["normal"] is not None or how["anomaly"] is not None
+    if is_blocked(y) and (is_named or y.dtype.kind not in "iuf"):
+        y = y.compute()  # words have a meaning only together
+    found = None
+    if y is not None and not is_blocked(y):
+        found = read_labels(y, len(y), **how)
+        y, how = None if found is None else found.values, {"zero": 0}
+    return *draw_from_blocks(X, y, groups, kind, subsample, random), how, found
+
+
+def _as_table(
+    X: Any, single: Any, columns: Any, groups: Any
+) -> tuple[Table, TablePreparation | None]:
+    """Return the checked table of features; of a data frame, with how its columns became them."""
     features, preparation = X, None
     if is_frame(to_known_frame(X)):
         if isinstance(single, str) and single in to_known_frame(X).columns:
@@ -186,53 +250,16 @@ def prepare_rows(
     table = check_table(features)
     if isinstance(table, np.ndarray) and preparation is None and groups is None:
         warn_of_growing_columns(table)
-    names = column_names(table) if preparation is None else preparation.feature_names
-    lasting = None if preparation is None else preparation.lasting  # no calendars
-    windows = None
-    if order == "time":
-        known = look_at_order(order, as_numbers(table), names, lasting)
-        if time is not None:
-            time = read_times(time, len(table))
-            refuse_steps_back(time)
-        windows = Windows()
-        table = windows.learn(np.asarray(table, dtype=np.float64), time)
-    n, numbers = table.shape[0], as_numbers(table)
-    hashes = None if numbers is None else hash_rows(numbers)
-    if single is not None:
-        y = np.full(n, single, dtype=object if isinstance(single, str) else None)
-    drawn = read_labels(y, n, **how)
-    labels = np.zeros(n) if drawn is None else drawn.values
-    found = drawn if found is None else found
-    torn = [] if hashes is None else find_contradictions(labels, hashes)
-    for note in torn if found is None else found.notes + torn:
-        warn_user(note)
-    if y is not None:
-        given = table if preparation is None else to_known_frame(X)
-        warn_of_label_columns(given, labels if isinstance(y, Labels) else y, preparation)
-    asked = None if chances is None else check_chances(chances, n)
-    groups = check_row_names(groups, n, "groups")
-    alone = groups is None and kind is None and windows is None
-    given = labels
-    if alone and not keep_copies:
-        table, labels, asked = without_copies(table, labels, asked)
-    if windows is None:
-        seen = as_numbers(table) if groups is None else None
-        # Known anomalies, which often stand below all others, have no part in what is promised.
-        known = look_at_order(order, seen if seen is None else seen[labels >= 0], names, lasting)
-        if known.because:
-            because = known.because[0].upper() + known.because[1:]
-            warn_user(f"{because}: no rate of false alarms is promised. {REMEDY}")
-        elif alone and not keep_copies and labels is given:  # no row was copied, or recurs
-            warn_of_repeats(table, labels)
-    if windows is not None and names is not None:
-        names = windows.names_of(names)
-    elif preparation is None:
-        names = None
-    table = blank_implausible(table, labels, names)
-    words = None if found is None else found.words
-    return Rows(
-        table, labels, groups, kind, asked, words, X, preparation, hashes, known, windows
-    )  # fmt: skip
+    return table, preparation
+
+
+def _in_windows(table: Table, time: Any) -> tuple[Windows, Table]:
+    """Return windows of rows in time order, and their features."""
+    if time is not None:
+        time = read_times(time, len(table))
+        refuse_steps_back(time)
+    windows = Windows()
+    return windows, windows.learn(np.asarray(table, dtype=np.float64), time)
 
 
 def _check_for_time(X: Any, groups: Any, kind: Any, chances: Any) -> None:
@@ -495,6 +522,8 @@ def folds_of_groups(
     most: int, labels: Host, groups: NDArray[Any], random: np.random.RandomState
 ) -> NDArray[np.intp]:
     """Assign folds so that groups stay together, and labels are spread where there are enough."""
+    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
     found = len(np.unique(groups))
     if found < 2:
         raise ValueError(f"groups must name at least 2 groups to keep apart, got {found}.")
@@ -591,6 +620,9 @@ def number_kinds(
 
 def _clusters(X: Host, labels: Host, random: np.random.RandomState) -> NDArray[np.intp]:
     """Cluster the anomalies, in units of the normal rows' spread."""
+    from sklearn.cluster import KMeans
+    from sklearn.preprocessing import StandardScaler
+
     scaler = StandardScaler().fit(X[labels >= 0])
     anomalies = np.nan_to_num(scaler.transform(X[labels < 0]))  # what is missing: the mean
     most = int(np.clip(len(np.unique(anomalies, axis=0)) // 2, 1, MOST_CLUSTERS))

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.impute import SimpleImputer
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,7 +32,7 @@ from lpfuse.ensemble.calibration import (
     CalibrationRows,
     HeldOutScores,
     OutOfFoldScores,
-    ThresholdRule,
+    ThresholdParameters,
     calibrate,
 )
 from lpfuse.ensemble.combination import Combination
@@ -445,8 +444,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             "reserved": self._get_param_names(),
         }
 
-    def _rule(self) -> ThresholdRule:
-        return ThresholdRule(
+    def _rule(self) -> ThresholdParameters:
+        return ThresholdParameters(
             self.threshold, self.false_alarm_rate, self.contamination, self.confidence
         )
 
@@ -1471,7 +1470,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         return self.result_.combination
 
     @property
-    def feature_imputer_(self) -> SimpleImputer | None:
+    def feature_imputer_(self) -> Any:
         """What fills in missing cells for a fusion that looks at the features."""
         return self.result_.imputer
 

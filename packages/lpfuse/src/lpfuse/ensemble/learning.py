@@ -10,14 +10,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.impute import SimpleImputer
-from sklearn.metrics import roc_auc_score
 from sklearn.utils import _safe_indexing
 
-from lpfuse._arrays.operations import Host
+from lpfuse._arrays.operations import Host, column_ranks
 from lpfuse._validation.params import warn_user
 from lpfuse._validation.tables import DirectionWarning, is_constant, warn_reversed_columns
 from lpfuse.adapters import has_known_direction
@@ -28,7 +25,7 @@ from lpfuse.ensemble.calibration import (
     FitResult,
     HeldOutScores,
     OutOfFoldScores,
-    ThresholdRule,
+    ThresholdParameters,
     calibrate,
 )
 from lpfuse.ensemble.combination import Combination, report_gaps
@@ -98,7 +95,7 @@ def _collect(
     scored: ScoredPool,
     training: Training,
     artificial_anomalies: bool,
-    imputer: SimpleImputer | None,
+    imputer: Any,
     random: np.random.RandomState,
 ) -> OutOfFoldScores:
     """Put the scores beside what is known of their rows: all that the weights are learnt from."""
@@ -139,7 +136,7 @@ def fuse_scores(
     out_of_fold: OutOfFoldScores,
     pool: Pool,
     strategy: Strategy,
-    imputer: SimpleImputer | None = None,
+    imputer: Any = None,
     whole: FitResult | None = None,
     one_scale: bool = False,
 ) -> FitResult:
@@ -251,7 +248,9 @@ def _raw_scores(fit: FitResult, X: Table, n_jobs: int | None) -> tuple[Host, Hos
     return raw, None if fit.imputer is None else impute_features(fit.imputer, X)
 
 
-def fuse_again(result: CalibratedFit, strategy: Strategy, rule: ThresholdRule) -> CalibratedFit:
+def fuse_again(
+    result: CalibratedFit, strategy: Strategy, rule: ThresholdParameters
+) -> CalibratedFit:
     """Learn other weights, of another strategy, from the scores at hand: no detector is fitted."""
     one_scale = len(result.calibration.copied) > 0
     fit = fuse_scores(result.out_of_fold, result.pool, strategy, one_scale=one_scale)
@@ -405,7 +404,7 @@ def nearly_constant(S: Host) -> NDArray[np.bool_]:
 def _alike(S: Host) -> list[tuple[int, int]]:
     """Find pairs of columns that put the rows in the same order."""
     step = -(-len(S) // MOST_ROWS)
-    ranks = rankdata(S[::step], axis=0)
+    ranks = column_ranks(S[::step])
     ranks -= ranks.mean(axis=0)
     lengths = np.linalg.norm(ranks, axis=0)
     together = ranks.T @ ranks >= ALIKE * np.outer(lengths, lengths)
@@ -420,6 +419,8 @@ def _areas(S: Host, y: Host) -> tuple[Host, float]:
     if anomalies == 0:
         return np.full(S.shape[1], 0.5), 1.0
     error = float(np.sqrt((n + anomalies + 1) / (12 * n * anomalies)))
+    from sklearn.metrics import roc_auc_score
+
     return np.array([roc_auc_score(y, column) for column in S.T]), error
 
 

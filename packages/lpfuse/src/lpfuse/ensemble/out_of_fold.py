@@ -18,11 +18,10 @@ import numpy as np
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_random_state
 
-from lpfuse._arrays.operations import Host
+from lpfuse._arrays.operations import Host, column_ranks
 from lpfuse._validation.params import warn_user
 from lpfuse.answers import answer_weights
 from lpfuse.ensemble.combination import scale_scores, without_gaps
@@ -362,9 +361,10 @@ def _scores_of_all(fitted: list[Member], training: Training, X: Table) -> Host:
     anomalies = np.flatnonzero(training.labels < 0)
     if len(anomalies):
         scores[anomalies] = score_members(fitted, _safe_indexing(training.X, anomalies, axis=0))
-    for column, member in enumerate(fitted):
-        if _leaves_one_out(member, training):
-            scores[training.labels >= 0, column] = leave_one_out_scores(member, X)
+    by_formula = [i for i, member in enumerate(fitted) if _leaves_one_out(member, training)]
+    if by_formula:
+        found = leave_one_out_scores([fitted[i] for i in by_formula], X)
+        scores[np.ix_(training.labels >= 0, by_formula)] = found
     return scores
 
 
@@ -766,7 +766,9 @@ def strangeness(scores: Host) -> Host:
     >>> strangeness(np.array([5.0, 1.0, 3.0, 3.0]))
     array([0.875, 0.125, 0.5  , 0.5  ])
     """
-    ranks: Host = (rankdata(np.nan_to_num(scores, nan=-np.inf)) - 0.5) / len(scores)
+    ranks: Host = (column_ranks(np.nan_to_num(scores, nan=-np.inf)[:, None])[:, 0] - 0.5) / len(
+        scores
+    )
     return ranks
 
 

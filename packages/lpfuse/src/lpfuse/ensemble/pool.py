@@ -18,19 +18,11 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    HistGradientBoostingClassifier,
-    RandomForestClassifier,
-)
-from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host, map_row_blocks, one_blas_thread, openmp_threads_for
-from lpfuse._base import Detector
+from lpfuse._base import Detector, sklearn_name
 from lpfuse._files import ANY, FieldsOnlyState, saved_as
 from lpfuse._format import quote
 from lpfuse._validation.params import LARGEST_SCORE
@@ -105,8 +97,9 @@ class Member:
     @property
     def fills_gaps(self) -> bool:
         """Whether the first thing it does is to fill missing cells in."""
-        fills = (FilledGaps, KNNImputer, SimpleImputer)
-        return self.head is not None and isinstance(self.head[0], fills)
+        kinds = () if self.head is None else type(self.head[0]).__mro__
+        names = map(sklearn_name, kinds)
+        return FilledGaps in kinds or not {"KNNImputer", "SimpleImputer"}.isdisjoint(names)
 
     def with_estimator(self, estimator: Any) -> Member:
         """Return the same member with another estimator, for instance a fitted one."""
@@ -250,12 +243,13 @@ def score_members(members: Sequence[Member], X: Table) -> Host:
     return scores
 
 
-def leave_one_out_scores(member: Member, X: Table) -> Host:
-    """Score each training row by a fit to all others, by the detector's own formula."""
-    rows = X if member.columns is None else _safe_indexing(X, member.columns, axis=1)
-    if member.head is not None:
-        rows = member.head.transform(rows)
-    return np.asarray(member.last.leave_one_out_scores(rows), dtype=np.float64)
+def leave_one_out_scores(members: Sequence[Member], X: Table) -> Host:
+    """Score each training row by fits to all others, by the formulas of detectors of one group."""
+    columns, head = members[0].columns, members[0].head
+    rows = X if columns is None else _safe_indexing(X, columns, axis=1)
+    rows = rows if head is None else head.transform(rows)
+    found = [member.last.leave_one_out_scores(rows) for member in members]
+    return np.stack(found, axis=1, dtype=np.float64)
 
 
 def scorable_rows(member: Member, X: Table) -> Index:
@@ -569,8 +563,8 @@ def _svm_scores(fit: Any, X: Any) -> Host:
     """Score by a fit; a support vector machine by one product, five times as fast as libsvm."""
     inner: Any = getattr(fit, "classifier_", None)
     machine: Any = inner[-1] if isinstance(inner, Pipeline) else inner
-    usual = type(machine) is SVC and machine.kernel == "rbf" and list(machine.classes_) == [-1, 1]
-    if not usual:
+    is_svc = sklearn_name(type(machine)) == "SVC"
+    if not is_svc or machine.kernel != "rbf" or list(machine.classes_) != [-1, 1]:
         return np.asarray(fit.score_samples(X))
     rows = inner[:-1].transform(X) if isinstance(inner, Pipeline) and len(inner) > 1 else X
     rows = np.asarray(rows, dtype=np.float64)
@@ -650,7 +644,7 @@ def quick_view(steps: Sequence[tuple[str, Any]]) -> View | None:
             continue  # there is no gap to fill
         if type(step) is NormalQuantiles:
             views.append(step.single_row_transform())
-        elif type(step) is StandardScaler and step.mean_ is not None and step.scale_ is not None:
+        elif sklearn_name(type(step)) == "StandardScaler" and step.with_mean and step.with_std:
             views.append(lambda row, step=step: (row - step.mean_) / step.scale_)  # type: ignore[misc]
         else:
             return None
@@ -666,17 +660,15 @@ def quick_view(steps: Sequence[tuple[str, Any]]) -> View | None:
 def _mean(fits: Sequence[Any]) -> Score | None:
     """Return the mean score of several fits of one classifier; None if it is not known here."""
     parts = [_apart(fit) for fit in fits]
-    kinds = {type(part[1]) for part in parts if part is not None}
+    kinds = {sklearn_name(type(part[1])) for part in parts if part is not None}
     if None in parts or len(kinds) != 1:
         return None
     views, classifiers = zip(*(part for part in parts if part is not None), strict=True)
-    for kind, made in QUICK.items():
-        if kinds == {kind}:
-            try:
-                return made(views, classifiers)
-            except AttributeError:  # what scikit-learn keeps to itself may change
-                return None
-    return None
+    made = QUICK.get(kinds.pop())
+    try:
+        return None if made is None else made(views, classifiers)
+    except AttributeError:  # what scikit-learn keeps to itself may change
+        return None
 
 
 def _apart(fit: Any) -> tuple[View, Any] | None:
@@ -742,9 +734,9 @@ def _machines(views: Sequence[View], machines: Sequence[Any]) -> Score:
     return score
 
 
-QUICK: dict[type, Callable[[Sequence[View], Sequence[Any]], Score]] = {
-    ExtraTreesClassifier: _forests,
-    RandomForestClassifier: _forests,
-    HistGradientBoostingClassifier: _boosting,
-    SVC: _machines,
+QUICK: dict[str, Callable[[Sequence[View], Sequence[Any]], Score]] = {
+    "ExtraTreesClassifier": _forests,
+    "RandomForestClassifier": _forests,
+    "HistGradientBoostingClassifier": _boosting,
+    "SVC": _machines,
 }

@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
-from sklearn.impute import SimpleImputer
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host, column_ranks
@@ -254,13 +252,15 @@ def numeric_columns(X: Table) -> Host:
     return np.column_stack(numeric)
 
 
-def fit_imputer(X: Table, labels: Host) -> SimpleImputer:
+def fit_imputer(X: Table, labels: Host) -> Any:
     """Fit an imputer for a fusion that looks at features: the mean of rows not anomalous."""
+    from sklearn.impute import SimpleImputer
+
     imputer = SimpleImputer(keep_empty_features=True)
     return imputer.fit(numeric_columns(X)[labels >= 0])
 
 
-def impute_features(imputer: SimpleImputer, X: Table) -> Host:
+def impute_features(imputer: Any, X: Table) -> Host:
     """Return the columns of numbers, with missing cells filled in."""
     return np.asarray(imputer.transform(numeric_columns(X)))
 
@@ -783,7 +783,7 @@ def correlation_length(values: Host) -> float:
     float
         From 1 to n.
     """
-    ranks = rankdata(values[~np.isnan(values)]) if len(values) else values
+    ranks = column_ranks(values[~np.isnan(values), None])[:, 0] if len(values) else values
     n = len(ranks)
     if n < 2 or ranks.min() == ranks.max():
         return 1.0

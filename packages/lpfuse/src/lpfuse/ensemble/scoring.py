@@ -15,10 +15,11 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
+from lpfuse._base import rows_by_gaps
 from lpfuse._validation.params import check_choice, counted, warn_user
 from lpfuse.adapters import ScoreColumn
-from lpfuse.ensemble.calibration import CalibratedFit, ThresholdRule
-from lpfuse.ensemble.combination import report_gaps, rows_by_gaps
+from lpfuse.ensemble.calibration import CalibratedFit, ThresholdParameters
+from lpfuse.ensemble.combination import report_gaps
 from lpfuse.ensemble.pool import Pool
 from lpfuse.ensemble.rows import (
     Index,
@@ -123,7 +124,7 @@ def _rows_to_impute(X: Table, rows: Index) -> Index:
     return rows[gaps.any(axis=1) & ~gaps.all(axis=1)]
 
 
-def decide(result: CalibratedFit, raw: Host, scores: Host, rule: ThresholdRule) -> Host:
+def decide(result: CalibratedFit, raw: Host, scores: Host, rule: ThresholdParameters) -> Host:
     """Return signed distances to the threshold that holds for the detectors that gave a score."""
     decision = scores.copy()
     for rows, missing in rows_by_gaps(np.isnan(raw)):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import meta_of
 from lpfuse._arrays.operations import Array, Host
-from lpfuse._base import WeightedSum, lazily
+from lpfuse._base import WeightedSum, lazily, rows_by_gaps
 from lpfuse._files import saved_as
 from lpfuse._validation import params
 from lpfuse._validation.dask_blocks import check_score_blocks
@@ -55,6 +56,7 @@ RULES: dict[str, Rule] = {"sum": Rule(fuse=None, weighted=True)}
 # Tolerance for the rounding of sums of shares: 0.1 + 0.2 + 0.2 against 0.5 is a tie.
 TIE = 1e-12
 SUBGROUPS = ("partition", "bootstrap", "dynamic")
+MISSING = ("raise", "ignore")
 
 
 def _register(
@@ -74,7 +76,7 @@ def _is_sum(fixed: FixedRule) -> bool:
     return fixed.rule in RULES and RULES[fixed.rule].fuse is None
 
 
-@saved_as("FixedRule", rule=RULES, subgroups=SUBGROUPS)
+@saved_as("FixedRule", rule=RULES, subgroups=SUBGROUPS, missing=MISSING)
 class FixedRule(WeightedSum):
     r"""Fuse detectors by a fixed rule.
 
@@ -128,6 +130,11 @@ class FixedRule(WeightedSum):
         For "aom" and "moa". "partition": each detector is in one subgroup. "bootstrap": each
         subgroup draws ``⌊R / n_buckets⌋`` of all detectors independently. "dynamic": the same, with
         a size drawn from 2 to ``⌊R / 2⌋``.
+    missing : {"raise", "ignore"} or float, default="raise"
+        What to do with missing scores (NaN). "raise": refuse them. "ignore": apply the rule to the
+        detectors that scored the row; sum and product grow to the size that all R would give, and a
+        row without any score gets NaN, an anomaly for `predict`. A number: what a missing score
+        counts as, such as 0 for an undecided detector, or −1 for an alarm.
 
     Attributes
     ----------
@@ -149,6 +156,11 @@ class FixedRule(WeightedSum):
     Notes
     -----
     Scores should be signed and on one scale (`TwoSidedMinMax`): 0 is the decision boundary.
+
+    With ``missing="ignore"`` and ``A_i`` the detectors that scored row i, the sum is
+    ``Σ_{j∈A_i} w_j s_ij · Σ_j w_j / Σ_{j∈A_i} w_j``, the product
+    ``R / |A_i| · Σ_{j∈A_i} log 2π_ij``, a vote the share of the weights of ``A_i``, and a subgroup
+    is its part in ``A_i``; the others do not depend on R.
 
     A vote has only R + 1 different scores. If a larger share of the normal rows than the requested
     false-alarm rate has no vote, a `FusedDetector` flags no row.
@@ -182,8 +194,11 @@ class FixedRule(WeightedSum):
     array([1.  , 0.25])
     >>> FixedRule(weights=[1, 3]).fit(S).score_samples(S)
     array([ 2.5 , -0.25])
+    >>> FixedRule(missing="ignore").fit(S).score_samples([[1.0, float("nan")]])
+    array([2.])
     """
 
+    missing: Any = "raise"  # also of files of earlier versions
     groups_: list[Any]
     vote_weights_: Host
 
@@ -195,6 +210,7 @@ class FixedRule(WeightedSum):
         random_state: Any = 0,
         weights: Any = None,
         subgroups: str = "partition",
+        missing: Any = "raise",
     ) -> None:
         self.rule = rule
         self.trim = trim
@@ -202,6 +218,7 @@ class FixedRule(WeightedSum):
         self.random_state = random_state
         self.weights = weights
         self.subgroups = subgroups
+        self.missing = missing
 
     def fit(self, S: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Check the data and store its shape.
@@ -224,8 +241,11 @@ class FixedRule(WeightedSum):
         params.check_number("trim", self.trim, at_least=0, at_most=0.5)
         buckets = params.check_count("n_buckets", self.n_buckets)
         params.check_choice("subgroups", self.subgroups, SUBGROUPS)
+        if self.missing not in MISSING:
+            params.check_number("missing", self.missing, hint="Or pass 'raise' or 'ignore'.")
         random = check_random_state(self.random_state)
-        R, head = _check_width(S, y, sample_weight), meta_of(S) if ops.is_blocked(S) else S
+        gaps = self.missing != "raise"
+        R, head = _check_width(S, y, sample_weight, gaps), meta_of(S) if ops.is_blocked(S) else S
         rule = RULES[self.rule]
         weights = self._checked_weights(R, head)
         for former in ("weights_", "vote_weights_", "groups_"):  # of an earlier fit
@@ -268,9 +288,10 @@ class FixedRule(WeightedSum):
         fuse = RULES[self.rule].fuse if self.rule in RULES else None
         if fuse is None:
             return super().score_samples(S)
-        check_is_fitted(self)
-        S = check_scores(S, estimator=self)
-        return ops.beside(fuse(ops.as_float64(S), self), S)
+        S = self._read(S)
+        scores, ignore = ops.as_float64(S), self.missing == "ignore"
+        fused = self._fuse_present(fuse, scores) if ignore else fuse(scores, self)
+        return ops.beside(fused, S)
 
     @available_if(_is_sum)  # type: ignore[untyped-decorator]
     def contributions(self, S: Any) -> Array:
@@ -288,12 +309,44 @@ class FixedRule(WeightedSum):
         """
         return super().contributions(S)
 
+    def _read(self, S: Any) -> Array:
+        """Return checked scores; missing ones stay NaN where they are to be ignored."""
+        check_is_fitted(self)
+        S = check_scores(S, estimator=self, missing=self.missing != "raise")
+        return S if self.missing in MISSING else ops.fill_nan(S, self.missing)
+
+    def _checked(self, S: Any) -> tuple[Array, Array]:
+        S = self._read(S)
+        xp = ops.namespace(S)
+        weights = xp.astype(ops.like(self.weights_, S), S.dtype, copy=False)
+        if self.missing == "ignore":
+            present = xp.astype(~xp.isnan(S), S.dtype) @ weights
+            present = xp.where(present > 0, present, xp.full_like(present, np.nan))
+            S = ops.fill_nan(S, 0.0) * (xp.sum(weights) / present)[:, None]
+        return S, weights
+
+    def _fuse_present(self, fuse: Fuse, S: Array) -> Array:
+        """Apply a rule to the detectors that scored each row; rows with the same ones at once."""
+        fused = ops.filled(S.shape[0], np.nan, S)
+        for rows, gaps in rows_by_gaps(np.isnan(ops.to_host(S))):
+            present, part = np.flatnonzero(~gaps), copy(self)
+            if RULES[self.rule].weighted:
+                weights = self.vote_weights_[present]
+                part.vote_weights_ = weights / (weights.sum() or np.nan)  # NaN: none has a weight
+            groups = [np.isin(present, group) for group in getattr(self, "groups_", ())]
+            part.groups_ = [np.flatnonzero(group) for group in groups if group.any()]
+            if len(present):
+                scores = ops.take(ops.take(S, np.flatnonzero(rows)), present, axis=1)
+                fused = ops.put(fused, np.flatnonzero(rows), fuse(scores, part))
+        return fused
+
 
 @_register("product")
 def _product(S: Array, settings: FixedRule) -> Array:
     xp = ops.namespace(S)
     # 2π = 1 + tanh s. Below zero that cancels: 1 + tanh(−s) = exp(−2s) (1 + tanh s).
-    return xp.sum(xp.log1p(xp.tanh(xp.abs(S))) - 2.0 * ops.positive_part(-S), axis=1)
+    fused = xp.sum(xp.log1p(xp.tanh(xp.abs(S))) - 2.0 * ops.positive_part(-S), axis=1)
+    return fused * (settings.n_features_in_ / S.shape[1])  # for detectors without a score
 
 
 @_register("min")
@@ -329,14 +382,14 @@ def _trimmed_mean(S: Array, settings: FixedRule) -> Array:
 @_register("aom", uses_subgroups=True)
 def _average_of_minima(S: Array, settings: FixedRule) -> Array:
     xp = ops.namespace(S)
-    lowest = [xp.min(part, axis=1) for part in _split_columns(S, settings.groups_)]
+    lowest = [xp.min(ops.take(S, group, axis=1), axis=1) for group in settings.groups_]
     return xp.mean(xp.stack(lowest), axis=0)
 
 
 @_register("moa", uses_subgroups=True)
 def _minimum_of_averages(S: Array, settings: FixedRule) -> Array:
     xp = ops.namespace(S)
-    means = [xp.mean(part, axis=1) for part in _split_columns(S, settings.groups_)]
+    means = [xp.mean(ops.take(S, group, axis=1), axis=1) for group in settings.groups_]
     return xp.min(xp.stack(means), axis=0)
 
 
@@ -361,15 +414,11 @@ def _draw_subgroups(how: str, R: int, buckets: int, rng: np.random.RandomState) 
     ]
 
 
-def _split_columns(S: Array, groups: Sequence[Any]) -> list[Array]:
-    return [ops.take(S, group, axis=1) for group in groups]
-
-
-def _check_width(S: Any, y: Any, sample_weight: Any) -> int:
+def _check_width(S: Any, y: Any, sample_weight: Any, missing: bool) -> int:
     """Check scores, labels and weights; return the number of detectors."""
     if ops.is_blocked(S):
         return check_score_blocks(S, y, sample_weight).width
-    n, R = check_scores(S).shape
+    n, R = check_scores(S, missing=missing).shape
     params.check_labels(y, n)
     params.check_sample_weight(sample_weight, n)
     return int(R)

@@ -6,9 +6,6 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
-from sklearn.svm import LinearSVC
 
 from lpfuse._arrays.operations import Host
 from lpfuse._base import WeightedSum
@@ -109,6 +106,8 @@ class BestSingle(WeightedSum):
 
 def _aucs(rows: LabelledScores) -> Host:
     """Return the area under the ROC curve of each detector alone."""
+    from sklearn.metrics import roc_auc_score
+
     S, y, weights = rows
     return np.array([roc_auc_score(y, column, sample_weight=weights) for column in S.T])
 
@@ -263,6 +262,8 @@ class LinearSVMStacker(_Stacker):
         self.C = C
 
     def _classifier(self) -> Any:
+        from sklearn.svm import LinearSVC
+
         return LinearSVC(
             C=self.C, dual=False, intercept_scaling=INTERCEPT_SCALING, tol=1e-8, max_iter=10_000
         )
@@ -332,4 +333,6 @@ class LogisticStacker(_Stacker):
         self.C = C
 
     def _classifier(self) -> Any:
+        from sklearn.linear_model import LogisticRegression
+
         return LogisticRegression(C=self.C, solver="newton-cholesky", tol=1e-8, max_iter=1000)

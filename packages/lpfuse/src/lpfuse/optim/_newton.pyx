@@ -14,7 +14,7 @@ from scipy.linalg.cython_lapack cimport dpotrf, dpotrs
 
 import numpy as np
 
-from lpfuse.optim.balls import ElasticBall, GroupBall
+from lpfuse.optim.balls import GroupBall
 from lpfuse.optim.newton import Breakdown, GroupPairs, PairsState
 
 cdef extern from "_newton_loops.h" nogil:
@@ -107,8 +107,8 @@ cdef class _System:
 
     cdef Py_ssize_t m, size, R, slacks, kinds
     cdef Py_ssize_t G, N, n_pairs  # groups, order of the Newton matrix, pairs of the ball
-    cdef bint lifted, bounded, elastic
-    cdef double sigma, radius, exponent, ratio, eta, t_missing, d_eta
+    cdef bint lifted, bounded
+    cdef double sigma, radius, exponent, eta, t_missing, d_eta
     # Of groups: `a` and `b`, the exponents of t and m in τ; the group of each weight.
     cdef double a, b
     cdef const Py_ssize_t[::1] of
@@ -248,9 +248,7 @@ cdef class _System:
     cpdef surround(self, ball, place):
         """Add the pairs of the ball: as they start at w, or as they were left there."""
         cdef Py_ssize_t R = self.R
-        self.elastic = isinstance(ball, ElasticBall)
-        self.ratio = ball.l1_ratio if self.elastic else 0.0
-        self.lifted = ball.p < INFINITY or self.elastic
+        self.lifted = ball.p < INFINITY
         self.bounded = ball.nonnegative and ball.centre is not None
         self.sigma = 0.0 if ball.nonnegative and not self.bounded else 1.0
         self.radius, self.exponent = ball.room, 1.0 / ball.p
@@ -274,12 +272,11 @@ cdef class _System:
     cdef void start_ball(self, double p, double product, double evenness) noexcept nogil:
         """Slacks, shares and multipliers around v, all products alike."""
         cdef Py_ssize_t i, j, R = self.R, t = self.slacks * R
-        cdef double size, tau, whole = 0.0, even = 1.0 / R, least, bend = 0.0, curve = 0.0
+        cdef double size, tau, whole = 0.0, even = 1.0 / R, least, bend
         self.eta = 0.0
         if self.lifted:
             for j in range(R):
-                size = fabs(self.v[j] / self.radius)
-                size = size * (self.ratio + (1.0 - self.ratio) * size) if self.elastic else pow(size, p)
+                size = pow(fabs(self.v[j] / self.radius), p)
                 self.bx[t + j] = size
                 whole += size
         for j in range(R):
@@ -298,28 +295,14 @@ cdef class _System:
         if self.lifted:
             for j in range(R):
                 tau = self.reach_of(self.bx[t + j])
-                self.slope_of(tau, self.bx[t + j], &bend, &curve)
+                bend = self.exponent * tau / self.bx[t + j]
                 self.eta += (
                     (self.bz[j] + self.sigma * self.bz[R + j]) * bend + self.bz[t + j]
                 ) / R
 
     cdef inline double reach_of(self, double t) noexcept nogil:
         """τ(t)."""
-        cdef double rho = self.ratio
-        if self.elastic:
-            return 2.0 * self.radius * t / (rho + sqrt(rho * rho + 4.0 * (1.0 - rho) * t))
         return self.radius * _power(t, self.exponent)
-
-    cdef inline void slope_of(self, double tau, double t, double *bend, double *curve) noexcept nogil:
-        """τ′ and −τ″/τ′."""
-        cdef double rest = 2.0 * (1.0 - self.ratio), steep
-        if self.elastic:
-            steep = 1.0 / (self.ratio + rest * tau / self.radius)
-            bend[0] = self.radius * steep
-            curve[0] = rest * steep * steep
-        else:
-            bend[0] = self.exponent * tau / t
-            curve[0] = (1.0 - self.exponent) / t
 
     cdef surround_groups(self, ball, place):
         """As `GroupPairs`, which starts them."""
@@ -437,7 +420,7 @@ cdef class _System:
     cdef void linearise(self) noexcept nogil:
         """Prepare a step of the ball, and add its diagonal to H."""
         cdef Py_ssize_t j, R = self.R, k = self.slacks, t = self.slacks * R
-        cdef double sigma = self.sigma, tau, up, down, floor, press, bend = 0.0, curve = 0.0
+        cdef double sigma = self.sigma, tau, up, down, floor, press, bend, curve
         cdef double squared, sum_t = 0.0, both = (1.0 + sigma) * (1.0 + sigma)
         for j in range(self.n_pairs):
             self.bd[j] = self.bz[j] / self.bx[j]
@@ -457,9 +440,9 @@ cdef class _System:
             if not self.lifted:
                 self.H[j * (self.size + 1)] += up + down + floor
                 continue
-            self.slope_of(tau, self.bx[t + j], &bend, &curve)
+            bend = self.exponent * tau / self.bx[t + j]
             press = self.bz[j] + sigma * self.bz[R + j]
-            curve = press * bend * curve + self.bd[t + j]
+            curve = press * bend * ((1.0 - self.exponent) / self.bx[t + j]) + self.bd[t + j]
             squared = bend * bend
             self.bend[j] = bend
             self.Ktt[j] = squared * (up + sigma * down) + curve

@@ -440,3 +440,202 @@ cdef class SurfaceSystem:
             else:
                 length = 0.0
         return length
+
+
+cdef class _Projection:
+    """The active set of `newton.nearest_by_newton`, and room for its steps."""
+
+    cdef Py_ssize_t n, R, k
+    cdef bint held
+    cdef double p, radius, norm, far
+    cdef const double[:, ::1] rows
+    cdef const double[::1] uniform, centre
+    cdef Py_ssize_t[::1] chosen
+    cdef unsigned char[::1] taken
+    cdef double[::1] w, x, extent, power, push, H, off, nu, change
+    cdef double[:, ::1] M
+
+    def __init__(self, ball, uniform, rows, start):
+        self.n, self.R = rows.shape
+        self.p, self.radius = ball.p, ball.radius
+        self.rows = np.ascontiguousarray(rows, dtype=np.float64)
+        self.uniform = np.ascontiguousarray(uniform, dtype=np.float64)
+        self.centre = np.zeros(self.R) if ball.centre is None else ball.centre
+        self.chosen, self.taken = np.zeros(self.n, dtype=np.intp), np.zeros(self.n, dtype=np.uint8)
+        self.w = np.array(start, dtype=np.float64)
+        self.x, self.extent, self.power, self.push, self.H, self.off = np.zeros((6, self.R))
+        self.nu, self.change = np.zeros((2, self.R + 1))
+        self.M = np.zeros((self.R + 1, self.R + 1))
+
+    cdef double product(self, Py_ssize_t i) noexcept nogil:
+        """a_iᵀw."""
+        cdef Py_ssize_t j
+        cdef double total = 0.0
+        for j in range(self.R):
+            total += self.rows[i, j] * self.w[j]
+        return total
+
+    cdef double gauge(self) noexcept nogil:
+        """‖v‖_p; x = v on return."""
+        cdef Py_ssize_t j
+        for j in range(self.R):
+            self.x[j] = (self.w[j] - self.centre[j]) / self.radius
+        return _norm(self.R, self.p, &self.x[0])
+
+    cdef inline const double *column(self, Py_ssize_t a) noexcept nogil:
+        """A binding row, or after them the slope of the norm."""
+        return &self.rows[self.chosen[a], 0] if a < self.k else &self.push[0]
+
+    cdef bint solve(self, Py_ssize_t m) noexcept nogil:
+        """change = (Bᵀ H⁻¹ B)⁻¹ change; whether columns of B are independent."""
+        cdef Py_ssize_t a, b, j
+        cdef int order = <int> m, lead = <int> (self.R + 1), one = 1, info = 0
+        cdef const double *left
+        cdef const double *right
+        cdef double total
+        for a in range(m):
+            left = self.column(a)
+            for b in range(a, m):
+                right, total = self.column(b), 0.0
+                for j in range(self.R):
+                    total += left[j] * right[j] / self.H[j]
+                self.M[a, b] = total
+        if m > 0:  # the upper triangle by rows is the lower one of LAPACK
+            dpotrf(b"L", &order, &self.M[0, 0], &lead, &info)
+            if info == 0:
+                dpotrs(b"L", &order, &one, &self.M[0, 0], &lead, &self.change[0], &lead, &info)
+        return info == 0
+
+    cdef bint step(self, bint fresh) noexcept nogil:
+        """A Newton step with this active set; whether it exists."""
+        cdef Py_ssize_t a, j, R = self.R, m = self.k + self.held
+        cdef double size, total, bend = 0.0
+        cdef const double *column
+        self.norm = self.gauge()
+        for j in range(R):
+            size = fabs(self.x[j]) / fmax(self.norm, 1e-300)
+            self.extent[j], self.power[j] = size, pow(size, self.p - 2.0)
+            self.push[j] = -copysign(self.power[j] * size, self.x[j])
+            self.H[j] = 1.0
+        if fresh:
+            for a in range(m):
+                column, total = self.column(a), 0.0
+                for j in range(R):
+                    total += column[j] * (self.w[j] - self.uniform[j])
+                self.change[a] = total
+            if not self.solve(m):
+                return False
+            for a in range(m):
+                self.nu[a] = self.change[a]
+        if self.held:
+            bend = fmax(self.nu[m - 1], 0.0) * (self.p - 1.0) / (self.norm * self.radius)
+            for j in range(R):
+                self.H[j] += bend * self.power[j]
+        for j in range(R):
+            self.off[j] = self.uniform[j] - self.w[j]
+        for a in range(m):
+            column = self.column(a)
+            for j in range(R):
+                self.off[j] += self.nu[a] * column[j]
+        for a in range(m):
+            column = self.column(a)
+            total = 1.0 - self.product(self.chosen[a]) if a < self.k else (self.norm - 1.0) * self.radius
+            for j in range(R):
+                total -= column[j] * self.off[j] / self.H[j]
+            self.change[a] = total
+        if not self.solve(m):
+            return False
+        for a in range(m):
+            column = self.column(a)
+            self.nu[a] += self.change[a]
+            for j in range(R):
+                self.off[j] += self.change[a] * column[j]
+        self.far = 0.0
+        for j in range(R):
+            size = self.off[j] / self.H[j]
+            if not isfinite(size):
+                return False
+            self.far = fmax(self.far, fabs(size))
+            self.off[j] = self.w[j] + size
+        if self.held:
+            for j in range(R):  # |x|^{p−1} curves sharply: see `newton._capped`
+                total = fabs(self.push[j]) + 0.1
+                size = (self.off[j] - self.centre[j]) / self.radius
+                total += fmax((self.p - 1.0) * self.power[j] * (fabs(size) - self.extent[j]), 0.0)
+                self.x[j] = copysign(fmin(fabs(size), pow(total, 1.0 / (self.p - 1.0))), size)
+            size = _norm(R, self.p, &self.x[0])
+            for j in range(R):
+                self.off[j] = self.centre[j] + self.radius * self.x[j] / size
+                self.far = fmax(self.far, fabs(self.off[j] - self.w[j]))
+        for j in range(R):
+            self.w[j] = self.off[j]
+        return self.far < 1e3
+
+    cdef void drop(self, Py_ssize_t a) noexcept nogil:
+        """Take a row out of the active set."""
+        cdef Py_ssize_t b
+        self.taken[self.chosen[a]] = 0
+        for b in range(a, self.k - 1):
+            self.chosen[b] = self.chosen[b + 1]
+        for b in range(a, self.k + self.held - 1):
+            self.nu[b] = self.nu[b + 1]
+        self.k -= 1
+
+    cdef bint add(self, double least) noexcept nogil:
+        """Take in rows with margins below this; whether they are few enough for the next step."""
+        cdef Py_ssize_t i
+        cdef double last = self.nu[self.k] if self.held else 0.0
+        for i in range(self.n):
+            if not self.taken[i] and self.product(i) < least:
+                if self.k == self.R:
+                    return False
+                self.chosen[self.k], self.nu[self.k], self.taken[i] = i, 0.0, 1
+                self.k += 1
+        if self.held:
+            self.nu[self.k] = last
+        return True
+
+    cdef int run(self) noexcept nogil:
+        """1 where the conditions hold, else 0."""
+        cdef Py_ssize_t a, k, m, worst
+        cdef double least
+        cdef bint fresh = True, outside
+        self.held = self.gauge() > 0.9  # by its surface, or nearly
+        if not self.add(1.0 + 1e-6):
+            return 0
+        for _ in range(40):
+            m = self.k + self.held
+            if m > self.R or not self.step(fresh):
+                return 0
+            fresh, worst, least = False, 0, 0.0
+            for a in range(m):
+                if self.nu[a] < least:
+                    least = self.nu[a]
+            # Signs are known before convergence; with a wrong one full precision is not needed.
+            if self.far > (1e-3 if least < 0.0 else 1e-13):
+                continue
+            if self.held and self.nu[m - 1] < 0.0:  # the ball is not active
+                self.held = False
+                continue
+            if least < 0.0:
+                for a in range(self.k):
+                    worst = a if self.nu[a] < self.nu[worst] else worst
+                self.drop(worst)
+                continue
+            k, least = self.k, self.gauge()
+            outside = not self.held and least > 1.0
+            if not self.add(1.0 - 1e-10):
+                return 0
+            if self.k == k and not outside:
+                return least <= 1.0 + 1e-12
+            if outside:
+                if self.k == self.R:
+                    return 0
+                self.held, self.nu[self.k] = True, 0.0
+        return 0
+
+
+def nearest_by_newton(ball, uniform, rows, start):
+    """See `newton.nearest_by_newton`."""
+    cdef _Projection found = _Projection(ball, uniform, rows, start)
+    return np.asarray(found.w) if found.run() else None

@@ -1,7 +1,7 @@
 """The constraint set: a ball around prior weights, optionally cut to non-negative weights.
 
-`LpBall` is that of the ℓp norm, `GroupBall` of an ℓp norm of the ℓq norms of families of weights,
-`ElasticBall` of ℓ1 and squared ℓ2 norm together. Vectors have R entries and are on the host.
+`LpBall` is that of the ℓp norm, `GroupBall` of an ℓp norm of the ℓq norms of families of weights.
+Vectors have R entries and are on the host.
 `newton.BallPairs` and `newton.GroupPairs` are their forms for Newton's method.
 """
 
@@ -203,27 +203,19 @@ class LpBall:
         """
         low = np.zeros(v.size, dtype=bool)
         while True:
-            z, level, bend = self._rest(np.where(low, 0.0, v), c[low])
-            z = np.where(low, -c, z)
+            rest = np.where(low, 0.0, v)
+            left = max(1.0 - float((c[low] ** self.p).sum()), 0.0) ** (1.0 / self.p)
+            z = np.where(low, -c, left * self._corner(rest))
             below = z < -c
             if not below.any():
                 break
             low |= below
+        bend, pull = c[low] ** (self.p - 1.0), _norm(rest, self.q)
+        level = pull / left ** (self.p - 1.0) if pull > 0.0 else 0.0
         level = min(level, float((-v[low] / bend).min(initial=np.inf)))
         u = v.copy()
         u[low] = np.maximum(v[low], -level * bend)
         return z, u
-
-    def _rest(self, v: Vector, c: Vector) -> tuple[Vector, float, Vector]:
-        """Return the z for v in what entries of size c leave of the ball, λ, and u/λ at c."""
-        p = self.p
-        left = max(1.0 - float((c**p).sum()), 0.0) ** (1.0 / p)
-        pull = _norm(v, self.q)
-        return (
-            left * self._corner(v),
-            pull / left ** (p - 1.0) if pull > 0.0 else 0.0,
-            c ** (p - 1.0),
-        )
 
     def scale_into(self, w: Vector) -> Vector:
         """Scale w towards the centre into the ball (negative entries are set to 0 first)."""
@@ -253,7 +245,7 @@ class LpBall:
 
 
 # --------------------------------------------------------------------------------------------------
-# Balls of other norms.
+# The ball of a group norm.
 
 
 @dataclass(frozen=True)
@@ -317,68 +309,6 @@ class GroupBall(LpBall):
         return np.full(size, self.radius / self.norm(np.ones(size)))
 
 
-@dataclass(frozen=True)
-class ElasticBall(LpBall):
-    """The set of ``w = w₀ + r z`` with ``φ(z) = ρ‖z‖₁ + (1 − ρ)‖z‖₂² ≤ 1``.
-
-    ρ = 1 is the ball of p = 1, ρ = 0 that of p = 2. The norm is the gauge of φ(z) ≤ 1; p is not
-    used.
-
-    Parameters
-    ----------
-    l1_ratio : float in (0, 1)
-        ρ.
-
-    Examples
-    --------
-    >>> ball = ElasticBall(2.0, l1_ratio=0.5)
-    >>> ball.norm(np.array([1.0, 0.0])), round(ball.norm(np.array([1.0, 1.0])), 4)
-    (1.0, 1.618)
-    >>> ball.linear_oracle(np.array([-5.0, -1.0]))
-    array([1., 0.])
-    """
-
-    l1_ratio: float = 0.5
-    is_lp: ClassVar[bool] = False
-
-    def norm(self, w: Vector) -> float:
-        """Return the least s > 0 with φ(w/s) ≤ 1."""
-        top = float(np.abs(w).max(initial=0.0)) or 1.0
-        size = np.abs(w) / top
-        linear, rest = self.l1_ratio * float(size.sum()), 1.0 - self.l1_ratio
-        return top * 0.5 * (linear + math.sqrt(linear * linear + 4.0 * rest * float(size @ size)))
-
-    def _rest(self, v: Vector, c: Vector) -> tuple[Vector, float, Vector]:
-        """With ρ and κ = 1 − ρ: z = (|v|/λ − ρ)₊ / 2κ, whose φ is (v²/λ² − ρ²)₊ / 4κ."""
-        rho, twice = self.l1_ratio, 2.0 * (1.0 - self.l1_ratio)
-        bend = rho + twice * c
-        left = max(1.0 - float((c * (rho + 0.5 * twice * c)).sum()), 0.0)
-        size = np.abs(v)
-        top = float(size.max(initial=0.0))
-        if top == 0.0:
-            return np.zeros_like(v), 0.0, bend
-        # The k largest entries are used: those above λρ.
-        ordered = -np.sort(-size / top)
-        levels = np.cumsum(ordered**2) / (2.0 * twice * left + np.arange(1, v.size + 1) * rho**2)
-        used = np.flatnonzero(ordered**2 > rho**2 * levels)
-        level = top * math.sqrt(levels[used[-1] if used.size else 0])
-        return np.sign(v) * np.maximum(size / level - rho, 0.0) / twice, level, bend
-
-    def _corner(self, v: Vector) -> Vector:
-        return self._rest(v, np.empty(0))[0]
-
-    def _dual(self, v: Vector) -> float:
-        """``λ + Σ (|v_j| − λρ)₊² / 4λκ``, which bounds the maximum for every λ > 0."""
-        level, rho = self._rest(v, np.empty(0))[1], self.l1_ratio
-        if not level > 0.0:
-            return 0.0
-        beyond = np.maximum(np.abs(v) / level - rho, 0.0)
-        return level * (1.0 + float(beyond @ beyond) / (4.0 * (1.0 - rho)))
-
-    _stretch = GroupBall._stretch
-    uniform = GroupBall.uniform
-
-
 def ball_of(
     p: float,
     nonnegative: bool,
@@ -387,12 +317,7 @@ def ball_of(
     *,
     groups: Any = None,
     q: float = 2.0,
-    l1_ratio: float | None = None,
 ) -> LpBall:
-    """Return the ball of these parameters: with groups, elastic, or that of the ℓp norm."""
+    """Return the ball of these parameters: with groups, or that of the ℓp norm."""
     common = p, nonnegative, centre, radius
-    if groups is not None:
-        return GroupBall(*common, inner=q, groups=tuple(groups))
-    if l1_ratio == 1.0:
-        return LpBall(1.0, nonnegative, centre, radius)
-    return LpBall(*common) if l1_ratio is None else ElasticBall(*common, l1_ratio=l1_ratio)
+    return LpBall(*common) if groups is None else GroupBall(*common, inner=q, groups=tuple(groups))

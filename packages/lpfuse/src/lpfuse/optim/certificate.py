@@ -296,5 +296,6 @@ def _bound(problem: Problem, ball: LpBall, sums: DualSums | None) -> Bounds:
         error += sums.balance_error / heavier * changed
     # NumPy's powers and roots are within four units in the last place; the ball needs R of them.
     error += gamma(2.0 * problem.R + 64.0) * (pull + lost + abs(sums.gain))
-    dual = sums.gain - ball.support(sums.pull) - lost
+    support = pull if ball.centre is None else ball.support(sums.pull)
+    dual = sums.gain - support - lost
     return Bounds(math.nan, dual, dual_error=error, pull=pull)

@@ -22,7 +22,7 @@ from scipy.linalg import lapack
 
 from lpfuse._arrays import operations as ops
 from lpfuse._arrays.operations import Array, Host, total
-from lpfuse.optim.balls import ElasticBall, GroupBall, LpBall, Vector
+from lpfuse.optim.balls import GroupBall, LpBall, Vector
 
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Block, Problem
@@ -185,7 +185,6 @@ class Breakdown(ArithmeticError):
 #
 # The ball is *lifted*: v = w − w₀ has ‖v‖_p ≤ r if and only if there are shares t ≥ 0 with Σ t = 1,
 # and |v_j| ≤ τ_j = r t_j^{1/p} (at p = ∞ τ = r, and there is no t). Each constraint becomes a pair.
-# An elastic ball has τ = r x with ρx + (1 − ρ)x² = t.
 
 
 class Spread(NamedTuple):
@@ -250,9 +249,7 @@ class BallPairs:
     """
 
     def __init__(self, ball: LpBall, w: Vector, place: Spread | PairsState) -> None:
-        self.ratio = ball.l1_ratio if isinstance(ball, ElasticBall) else None
-        self.lifted = ball.p < np.inf or self.ratio is not None
-        self.exponent = 1.0 / ball.p
+        self.lifted, self.exponent = ball.p < np.inf, 1.0 / ball.p
         floor = ball.centre if ball.nonnegative else None  # w ≥ 0 is v ≥ −floor
         self.bounded = floor is not None
         self.sigma = 0.0 if ball.nonnegative and not self.bounded else 1.0
@@ -274,9 +271,7 @@ class BallPairs:
         self.v = v = ball.from_centre(w)
         size = np.abs(v / self.radius)
         share = np.ones_like(v)
-        if self.ratio is not None:
-            share = _shares(size * (self.ratio + (1.0 - self.ratio) * size), evenness)
-        elif self.lifted:
+        if self.lifted:
             share = _shares(size**ball.p, evenness)
         tau = self._reach_of(share)
         # Slacks start at no less than a twentieth of their range (by hand), and off τ ∓ v if need
@@ -286,23 +281,13 @@ class BallPairs:
         self.z = product / self.x
         self.eta = 0.0
         if self.lifted:
-            bend = self._slope_of(tau, share)[0]
+            bend = self.exponent * tau / share
             self.eta = float(np.mean((self.z[0] + self.sigma * self.z[1]) * bend + self.z[-1]))
 
     def _reach_of(self, t: Vector) -> Vector:
         """``τ(t)``."""
-        if self.ratio is None:
-            return self.radius * t**self.exponent
-        rho = self.ratio
-        return 2.0 * self.radius * t / (rho + np.sqrt(rho * rho + 4.0 * (1.0 - rho) * t))
-
-    def _slope_of(self, tau: Vector, t: Vector) -> tuple[Vector, Vector]:
-        """``τ′`` and ``−τ″/τ′``."""
-        if self.ratio is None:
-            return self.exponent * tau / t, (1.0 - self.exponent) / t
-        rest = 2.0 * (1.0 - self.ratio)
-        steep = 1.0 / (self.ratio + rest * tau / self.radius)
-        return self.radius * steep, rest * steep * steep
+        tau: Vector = self.radius * t**self.exponent
+        return tau
 
     @property
     def state(self) -> PairsState:
@@ -353,9 +338,9 @@ class BallPairs:
         floor = d[2] if self.bounded else 0.0
         if not self.lifted:
             return up + down + floor
-        bend, curve = self._slope_of(tau, t)
-        self.bend, press = bend, z[0] + sigma * z[1]
-        curve = press * bend * curve + d[-1]  # −(λ⁺ + σλ⁻)τ″ + θ/t
+        self.bend = bend = self.exponent * tau / t
+        press = z[0] + sigma * z[1]
+        curve = press * bend * ((1.0 - self.exponent) / t) + d[-1]  # −(λ⁺ + σλ⁻)τ″ + θ/t
         bend_down, bend_squared = sigma * down, bend * bend
         self.Ktt = bend_squared * (up + bend_down) + curve
         self.Kwt = bend * (bend_down - up)
@@ -744,12 +729,7 @@ class SurfaceSystem:
             z = (size / size.max()) ** (1.0 / (p - 1.0))
             return np.copysign(z / _norm(z, p), v), False
         x = self.x + length * dx
-        if not self.inside:
-            # |x|^{p−1} curves sharply: limit its growth to that of its tangent plus 0.1.
-            size = np.abs(x)
-            grown = np.maximum((p - 1.0) * self.power * (size - self.size), 0.0)
-            most = (self.size * self.power + grown + 0.1) ** (1.0 / (p - 1.0))
-            x = np.copysign(np.minimum(size, most), x)
+        x = x if self.inside else _capped(x, p, self.size, self.power)
         norm = _norm(x, p)
         out = not self.inside or norm > 1.0
         return (x / norm if out else x), out
@@ -774,10 +754,84 @@ class SurfaceSystem:
         return 0.0
 
 
+def _capped(x: Host, p: float, size: Host, power: Host) -> Host:
+    """Limit the growth of |x|^{p−1}, which curves sharply, to that of its tangent plus 0.1."""
+    grown = np.maximum((p - 1.0) * power * (np.abs(x) - size), 0.0)
+    most = (size * power + grown + 0.1) ** (1.0 / (p - 1.0))
+    return np.copysign(np.minimum(np.abs(x), most), x)
+
+
 def _norm(x: Host, p: float) -> float:
     size = np.abs(x)
     top = float(size.max())
     return top * float(((size / top) ** p).sum() ** (1.0 / p))
+
+
+@np.errstate(all="ignore")  # a wrong guess may run away: the checks at the end refuse it
+def nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> Host | None:
+    """Return the point of the ball nearest to `uniform` with ``a_iᵀw ≥ 1`` for all rows.
+
+    With binding rows of multipliers ν ≥ 0, and λ ≥ 0 that of the surface if w lies on it,
+
+        w − u − Σ ν_i a_i + λ n = 0,     a_iᵀw = 1,     ‖v‖_p = 1,     v = (w − w₀)/r,
+
+    n the gradient of ‖v‖_p. The curvature H = I + λ diag(n′)/r is diagonal except along n, where
+    the step is zero: so a Newton step costs k×k for k binding rows. Rows with a negative multiplier
+    leave the active set, and violated ones enter, until the conditions hold; None where they do
+    not, and w may exceed the ball by rounding. For 2 ≤ p < ∞, where they are smooth; steps along
+    the surface are capped as those of the `SurfaceSystem` are.
+    """
+    R, p, r = uniform.size, ball.p, ball.radius
+    w, chosen = start, np.flatnonzero(rows @ start < 1.0 + 1e-6)
+    held = bool(ball.gauge(w) > 0.9)  # by its surface, or nearly
+    nu: Host = np.empty(0)
+    for _ in range(40):
+        if chosen.size + held > R:
+            return None
+        A, x = rows[chosen].T, ball.from_centre(w) / r
+        norm = ball.norm(x)
+        size = np.abs(x) / max(norm, 1e-300)
+        power = size ** (p - 2.0)
+        B = np.column_stack([A, -np.copysign(power * size, x)]) if held else A
+        if nu.size != B.shape[1]:
+            nu = np.asarray(np.linalg.lstsq(B, w - uniform, rcond=None)[0], dtype=np.float64)
+        H = 1.0 + (max(float(nu[-1]), 0.0) * (p - 1.0) / (norm * r)) * power if held else np.ones(R)
+        off = uniform - w + B @ nu
+        short = 1.0 - A.T @ w
+        short = np.append(short, (norm - 1.0) * r) if held else short
+        scaled = B / H[:, None]
+        try:
+            change = np.linalg.solve(B.T @ scaled, short - scaled.T @ off)
+        except np.linalg.LinAlgError:  # rows that depend on each other
+            return None
+        step = off / H + scaled @ change
+        moved, nu = w + step, nu + change
+        far = float(np.abs(step).max())
+        if not far < 1e3:
+            return None
+        if held:
+            x = _capped(ball.from_centre(moved) / r, p, size, power)
+            moved = ball.at(r * x / ball.norm(x))
+            far = max(far, float(np.abs(moved - w).max()))
+        w = moved
+        # Signs are known before convergence; with a wrong one full precision is not needed.
+        wrong = nu.size > 0 and float(nu.min()) < 0.0
+        if far > (1e-3 if wrong else 1e-13):
+            continue
+        if held and nu[-1] < 0.0:  # the ball is not active
+            held, nu = False, nu[:-1]
+        elif chosen.size and nu[: chosen.size].min() < 0.0:
+            worst = int(nu[: chosen.size].argmin())
+            chosen, nu = np.delete(chosen, worst), np.delete(nu, worst)
+        else:
+            violated = np.setdiff1d(np.flatnonzero(rows @ w < 1.0 - 1e-10), chosen)
+            outside = not held and ball.gauge(w) > 1.0
+            if not violated.size and not outside:
+                return w if ball.gauge(w) <= 1.0 + 1e-12 else None
+            zeros = np.zeros(violated.size)
+            nu = np.concatenate([nu[: chosen.size], zeros, nu[chosen.size :], [0.0] * outside])
+            chosen, held = np.append(chosen, violated), held or outside
+    return None
 
 
 # --------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays.operations import Host, dot, namespace, one_blas_thread, positive_part, total
+from lpfuse._arrays.operations import Host, one_blas_thread
 from lpfuse._files import saved_as
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.certificate import Certifier
@@ -208,13 +208,12 @@ def _few_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning) -> lis
     model = Model.of_rows(problem, block, balls[0])
     outcomes: dict[int, Outcome] = {}
     before: PathState | None = None
-    point: Host | None = None
     for k in sorted(range(len(balls)), key=lambda k: balls[k].p):
-        model = replace(model, ball=balls[k])
-        found, point = _best(model, certifier.tol, problem.scale, max_iter, before, point, tuning)
+        model = model if balls[k] is model.ball else replace(model, ball=balls[k])
+        found, point = _best(model, certifier.tol, problem.scale, max_iter, before, tuning)
         if before is None or found.alpha is not before.found.alpha:
             # Rounding may have moved them out of [0, 1].
-            shares = namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
+            shares = np.minimum(np.maximum(found.alpha / model.costs, 0.0), 1.0)
             alpha = problem.multipliers(None, index, shares)
             before = PathState.of(model, found) if len(balls) > 1 else None
         candidate = Candidate(found.w if point is None else point, alpha)
@@ -228,20 +227,28 @@ def _best(
     scale: float,
     max_iter: int | None,
     before: PathState | None,
-    near: Host | None,
     tuning: Tuning,
 ) -> tuple[Optimum, Host | None]:
     """Return the optimum and, among several without violations, the preferred one."""
-    # For few rows the solve is as fast as the check.
-    if before is None and not _solves_directly(model, tuning):
+    # Few rows of few weights are solved as fast as the check.
+    few = model.n_weights < tuning.tie_break.look_from and _solves_directly(model, tuning)
+    if before is None and not few:
         point = _separating_point(model, tuning)
-        if point is not None:
-            return Optimum(point, 0.0 * model.costs, 0.0, 0.0, 1, point), point
+        if point is not None and not model.residuals(point).max() > 0.0:
+            return _without_violations(model, point, 1), point
     found = _minimise(model, tol, scale, max_iter, before, tuning)
     if found.primal > tol * scale:
         return found, None
     rows = ModelRows(model)  # f* = 0 is reached by many points
-    return found, nearest_to_uniform(rows, model.ball, thorough=True, tuning=tuning, near=near)
+    point = nearest_to_uniform(rows, model.ball, thorough=True, tuning=tuning)
+    if point is not None and not model.residuals(point).max() > 0.0:
+        found = _without_violations(model, point, found.n_iter)
+    return found, point
+
+
+def _without_violations(model: Model, w: Host, n_iter: int) -> Optimum:
+    """Return an optimum of value 0, proven by α = 0: it is one over every larger ball, too."""
+    return Optimum(w, 0.0 * model.costs, 0.0, 0.0, n_iter, w)
 
 
 def _separating_point(model: Model, tuning: Tuning) -> Host | None:
@@ -249,8 +256,8 @@ def _separating_point(model: Model, tuning: Tuning) -> Host | None:
     uniform = np.zeros(model.size)
     uniform[: model.n_weights] = model.ball.preferred(model.n_weights)
     r, rules = model.residuals(uniform), tuning.tie_break
-    many = total(r > 0) > rules.violated_per_weight * model.n_weights
-    if many and dot(model.costs, positive_part(r)) > rules.clean * total(model.costs):
+    many = np.count_nonzero(r > 0.0) > rules.violated_per_weight * model.n_weights
+    if many and model.costs @ np.maximum(r, 0.0) > rules.clean * model.costs.sum():
         return None
     return nearest_to_uniform(ModelRows(model), model.ball, thorough=False, tuning=tuning)
 

@@ -15,15 +15,27 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from lpfuse._arrays.operations import Host, dot, nonzero, positive_part, take, to_host, total
+from lpfuse._arrays.operations import (
+    Host,
+    dot,
+    largest,
+    nonzero,
+    positive_part,
+    take,
+    to_host,
+    total,
+)
 from lpfuse.optim.balls import LpBall
-from lpfuse.optim.interior_point import Optimum, interior_point
+from lpfuse.optim.interior_point import interior_point, surface
 from lpfuse.optim.newton import Model
 from lpfuse.optim.tuning import DEFAULT, FAST, ROBUST, Tuning
 
 
 class Violations(NamedTuple):
-    """The value of a point, the number of rows that violate their margin, and the worst ones."""
+    """The value of a point, the number of rows that violate their margin, and the worst ones.
+
+    Rows near their margin may be among them.
+    """
 
     value: float
     n_short: int
@@ -54,12 +66,14 @@ class ModelRows:
         self.model = model
         self.R, self.free = model.n_weights, model.free
         self.total_cost = total(model.costs)
+        # Whether rows that the next point may violate are added, too, which saves rounds.
+        self.adds_near = not model.ball.is_lp or _by_newton(model.ball, model.free)
 
     def violations(self, point: Host, most: int) -> Violations:
         """Return the value of a point, and the rows that violate their margin most there."""
         r = self.model.residuals(point)
-        chosen = nonzero(r > 0)
-        value, n_short = dot(self.model.costs, positive_part(r)), int(chosen.shape[0])
+        value, n_short = dot(self.model.costs, positive_part(r)), int(nonzero(r > 0).shape[0])
+        chosen = nonzero(r > (-largest(r) if self.adds_near else 0.0))
         worst = np.argsort(-r[chosen], kind="stable")[:most]
         rows = to_host(take(self.model.columns, chosen[worst], axis=1)).T
         return Violations(value, n_short, rows)
@@ -76,13 +90,17 @@ class ModelRows:
         return None
 
 
+def _by_newton(ball: LpBall, free: int) -> bool:
+    """Return whether `newton.nearest_by_newton` handles the ball."""
+    return ball.is_lp and 2.0 <= ball.p <= 1000.0 and not free and not ball.nonnegative
+
+
 def nearest_to_uniform(
     source: RowSource,
     ball: LpBall,
     *,
     thorough: bool,
     tuning: Tuning = DEFAULT,
-    near: Host | None = None,
 ) -> Host | None:
     """Return the point (w, b) above, by adding violated rows until none is left; None if it fails.
 
@@ -95,19 +113,17 @@ def nearest_to_uniform(
     thorough : bool
         False stops early, where the uniform weights violate many rows or a few rounds are not
         enough: a cheap check before the solve.
-    near : array of shape (coordinates,) or None
-        Such a point for a neighbouring p, as a start.
     """
     rules, size = tuning.tie_break, source.R + source.free
     uniform = np.zeros(size)
     uniform[: source.R] = ball.preferred(source.R)
     most = rules.rows + rules.rows_per_weight * size
-    penalties = rules.penalties if thorough else rules.penalties[:1]
+    penalties = rules.penalties
+    if not thorough:  # where Newton's method fails there is rarely such a point
+        penalties = () if _by_newton(ball, source.free) else penalties[:1]
     search = _Projection(source.R, ball, uniform, penalties, tuning)
     if thorough and (sample := source.sample()) is not None and not search.satisfy(sample, most):
         return None
-    if near is not None:
-        search.begin(near, source.violations((1.0 - 1e-7) * near, most).rows)
     for _ in range(rules.rounds if thorough else rules.quick_rounds):
         value, n_short, rows = source.violations(search.point, most)
         if value <= rules.clean * source.total_cost:
@@ -136,13 +152,6 @@ class _Projection:
         self.point = self.point if nearest is None else nearest
         return nearest is not None
 
-    def begin(self, point: Host, rows: Host) -> None:
-        """Start from a point with these binding rows."""
-        if len(rows):
-            self.point = point
-            if not self.add(rows):
-                self.point, self.rows = self.uniform, self.rows[:0]
-
     def satisfy(self, sample: Host, most: int) -> bool:
         """Add rows of a sample until none is violated; return whether that is possible."""
         for _ in range(self.tuning.tie_break.rounds):
@@ -159,11 +168,13 @@ class _Projection:
         """Return the nearest point by an exact penalty on violated margins, which grows."""
         R, uniform, rows = self.R, self.uniform, self.rows
         ball, slack = self.ball, self.tuning.tie_break.slack
-        if ball.is_lp and 2.0 <= ball.p <= 32.0 and R == uniform.size and not ball.nonnegative:
+        if _by_newton(ball, uniform.size - R):
             near = ball.scale_into(self.point)
-            nearest = _nearest_by_newton(ball, uniform, rows / (1.0 + slack), near)
-            if nearest is not None and float((rows @ nearest).min()) >= 1.0:
-                return nearest
+            nearest = surface.nearest_by_newton(ball, uniform, rows / (1.0 + slack), near)
+            if nearest is not None:
+                nearest = ball.scale_into(nearest)
+                if float((rows @ nearest).min()) >= 1.0:
+                    return nearest
         quadratic = np.eye(uniform.size)
         quadratic[R:, R:] = 0.0
         columns = np.ascontiguousarray(rows.T) / (1.0 + self.tuning.tie_break.slack)
@@ -184,115 +195,12 @@ class _Projection:
 
     def _solved(self, model: Model) -> Host:
         fast = self.tuning.interior_point._replace(rules=(FAST,))
-        if self.ball.is_lp and 2.0 <= self.ball.p < np.inf and not model.free:
-            found = interior_point(model, 1e-8, 1.0, tuning=fast)
-            nearest = _newton_polish(model, self.uniform, found)
-            if nearest is not None:
-                return nearest
         # To nearly all digits: the point is needed, not its value.
         found = interior_point(model, 1e-13, 1.0, tuning=fast)
         if not found.within(1e-11, 1.0):
             robust = self.tuning.interior_point._replace(rules=(ROBUST,))
             found = interior_point(model, 1e-11, 1.0, tuning=robust)
         return found.w
-
-
-@np.errstate(all="ignore")  # a wrong guess may run away: the checks at the end refuse it
-def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> Host | None:
-    """Return the nearest point by Newton's method on the conditions of `_newton_polish`.
-
-    With n the gradient of ‖v‖_p, v = (w − w₀)/r, the curvature H = I + λ diag(n′)/r is diagonal
-    except along n, where the step is zero: so a step costs k×k for k binding rows. Rows with a
-    negative multiplier leave the active set, and violated ones enter, until the conditions hold;
-    None where they do not.
-    """
-    R, p, r = uniform.size, ball.p, ball.radius
-    w, chosen = start, np.flatnonzero(rows @ start < 1.0 + 1e-6)
-    held = bool(ball.gauge(w) > 0.9)  # by its surface, or nearly
-    nu: Host = np.empty(0)
-    for _ in range(25):
-        if chosen.size + held > R:
-            return None
-        A, x = rows[chosen].T, ball.from_centre(w) / r
-        norm = ball.norm(x)
-        size = np.abs(x) / max(norm, 1e-300)
-        power = size ** (p - 2.0)
-        B = np.column_stack([A, -np.copysign(power * size, x)]) if held else A
-        if nu.size != B.shape[1]:
-            nu = np.asarray(np.linalg.lstsq(B, w - uniform, rcond=None)[0], dtype=np.float64)
-        H = 1.0 + (max(float(nu[-1]), 0.0) * (p - 1.0) / (norm * r)) * power if held else np.ones(R)
-        off = uniform - w + B @ nu
-        short = 1.0 - A.T @ w
-        short = np.append(short, (norm - 1.0) * r) if held else short
-        scaled = B / H[:, None]
-        try:
-            change = np.linalg.solve(B.T @ scaled, short - scaled.T @ off)
-        except np.linalg.LinAlgError:  # rows that depend on each other
-            return None
-        step = off / H + scaled @ change
-        w, nu = w + step, nu + change
-        far = float(np.abs(step).max())
-        if not far < 1e3:
-            return None
-        # Signs are known before convergence; with a wrong one full precision is not needed.
-        wrong = nu.size > 0 and float(nu.min()) < 0.0
-        if far > (1e-3 if wrong else 1e-13):
-            continue
-        if held and nu[-1] < 0.0:  # the ball is not active
-            held, nu = False, nu[:-1]
-        elif chosen.size and nu[: chosen.size].min() < 0.0:
-            worst = int(nu[: chosen.size].argmin())
-            chosen, nu = np.delete(chosen, worst), np.delete(nu, worst)
-        else:
-            violated = np.setdiff1d(np.flatnonzero(rows @ w < 1.0 - 1e-10), chosen)
-            outside = not held and ball.gauge(w) > 1.0
-            if not violated.size and not outside:
-                return ball.scale_into(w) if ball.gauge(w) <= 1.0 + 1e-12 else None
-            zeros = np.zeros(violated.size)
-            nu = np.concatenate([nu[: chosen.size], zeros, nu[chosen.size :], [0.0] * outside])
-            chosen, held = np.append(chosen, violated), held or outside
-    return None
-
-
-@np.errstate(all="ignore")  # a wrong guess may run away: the checks at the end refuse it
-def _newton_polish(model: Model, uniform: Host, found: Optimum) -> Host | None:
-    """Apply Newton's method to the optimality conditions with fixed binding rows.
-
-        w − u − Σ ν_i a_i + λ |v|^{p−1} sign(v) = 0,     a_iᵀw = 1,     ‖v‖_p^p = 1
-
-    with v = (w − w₀)/r, in most problems w.
-
-    Converges quadratically from the interior point's result, whose precision is limited for large
-    p. The conditions are smooth for 2 ≤ p < ∞; None where the binding rows were wrong.
-    """
-    ball, p, r, w = model.ball, model.ball.p, model.ball.radius, found.w
-    A = model.columns[:, found.alpha > model.margins(w) - 1.0]  # one of the two is nearly zero
-    k, R = A.shape[1], w.size
-    on_sphere = ball.gauge(w) > 1.0 - 1e-3
-    for _ in range(12):
-        v = ball.from_centre(w) / r
-        size = np.abs(v)
-        pull = size ** (p - 1.0) * np.sign(v)
-        binding = np.column_stack([A, pull]) if on_sphere else A
-        m = binding.shape[1]
-        if m > R or m == 0 or not np.isfinite(binding).all():
-            return None
-        multipliers = np.linalg.lstsq(binding, w - uniform, rcond=None)[0]
-        curve = 1.0 - (multipliers[k] * (p - 1.0) * size ** (p - 2.0) / r if on_sphere else 0.0)
-        gap = np.append(1.0 - A.T @ w, (1.0 - float((size**p).sum())) * r / p if on_sphere else [])
-        kkt = np.block([[np.diag(curve * np.ones(R)), -binding], [binding.T, np.zeros((m, m))]])
-        try:
-            step = np.linalg.solve(kkt, np.append(uniform - w + binding @ multipliers, gap))
-        except np.linalg.LinAlgError:  # rows that depend on each other
-            return None
-        w = w + step[:R]
-        if float(np.abs(step[:R]).max()) < 1e-14:
-            break
-    signs = multipliers[:k].min(initial=0.0) >= 0.0 and (not on_sphere or multipliers[k] <= 0.0)
-    settled = float(np.abs(step[:R]).max()) < 1e-10 and ball.gauge(w) <= 1.0 + 1e-12
-    allowed = not ball.nonnegative or float(w.min()) >= 0.0
-    allowed = allowed and float(model.residuals(w).max()) <= 1e-10
-    return ball.scale_into(w) if signs and settled and allowed else None
 
 
 def _centre_intercept(source: RowSource, point: Host, clean: float) -> Host:

@@ -168,6 +168,7 @@ class TieBreakTuning(NamedTuple):
 
     rounds: int = 30  # by hand: of adding violated rows
     quick_rounds: int = 4  # by hand: the same in the look before the real solve
+    look_from: int = 8  # by hand: weights from which on that look pays for few rows, too
     rows: int = 100  # rows, and rows a coordinate, that a round adds at most. By hand
     rows_per_weight: int = 5
     # The look gives up where more than R / 4 rows are violated by the uniform weights: mending each

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import zeta
-from scipy.stats import false_discovery_control
 from sklearn.utils.validation import check_array
 
 from lpfuse._arrays.operations import Host
@@ -73,6 +72,8 @@ def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
     >>> control_false_discoveries([0.01, 0.04, 0.03, 0.5], rate=0.1)
     array([ True,  True,  True, False])
     """
+    from scipy.stats import false_discovery_control
+
     known = check_pvalues(pvalues)
     level = check_rate(rate)
     declared = ~np.isnan(known)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc
-from scipy.stats import beta, binom
+from scipy.special import betainc, betaincinv
 from sklearn.utils import check_random_state
 
 from lpfuse._arrays.blocks import arrays_of, map_rows
@@ -163,7 +162,7 @@ def calibration_promise(
     alpha = check_share("false_alarm_rate", false_alarm_rate, of="the normal rows")
     confidence = check_confidence(confidence)
     k = guaranteed_rank(n, alpha, confidence)
-    low, high = (float(beta.ppf(at, k, n + 1 - k)) if k else 0.0 for at in (0.05, 0.95))
+    low, high = (float(betaincinv(k, n + 1 - k, at)) if k else 0.0 for at in (0.05, 0.95))
     if confidence is None:
         rows, lowest = 1 / alpha - 1, 1 / (n + 1)
     else:
@@ -194,6 +193,8 @@ def guaranteed_rank(n: int, rate: float, confidence: float | None) -> int:
     """
     if confidence is None:
         return floor_share(rate, n + 1)
+    from scipy.stats import binom
+
     # P(Beta(k, n + 1 − k) ≤ r) = P(Bin(n, r) ≥ k): the quantile is k up to rounding.
     k = int(binom.ppf(1 - confidence, n, rate)) + 1
     while k > 0 and betainc(k, n + 1 - k, rate) < confidence:
@@ -538,8 +539,8 @@ def share_interval(k: int, n: int) -> tuple[float, float]:
     >>> low, round(high, 3)
     (0.0, 0.06)
     """
-    low = 0.0 if k == 0 else float(beta.ppf(TAIL, k, n - k + 1))
-    high = 1.0 if k == n else float(beta.ppf(1 - TAIL, k + 1, n - k))
+    low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, TAIL))
+    high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - TAIL))
     return low, high
 
 
@@ -580,8 +581,8 @@ def requested_rate(fused: Any) -> Figures:
     found |= {"calibration_rows": n, "too_few": too_few, "long_run": None}
     if found["asked"] is not None and too_few is None and n and fused.order_.spacing == 1:
         least, most = threshold_ranks(fused, found)
-        ends = beta.ppf(TAIL, least, n + 1 - least), beta.ppf(1 - TAIL, most, n + 1 - most)
-        found["long_run"] = [float(end) for end in ends]
+        ends = betaincinv([least, most], [n + 1 - least, n + 1 - most], [TAIL, 1 - TAIL])
+        found["long_run"] = ends.tolist()
     return found
 
 
