@@ -142,7 +142,7 @@ def _fit_quantiles(X: Host) -> tuple[list[Host], list[Host], Host]:
     """Return knots, their quantiles and the scale of each column."""
     columns, one_each = np.sort(X.T, axis=1), np.ones(len(X), dtype=np.intp)
     kept, z = _evenly_by_rank(one_each)  # of every column without ties
-    differ = (columns[:, 1:] > columns[:, :-1]).all(axis=1)
+    differ: NDArray[np.bool_] = np.all(columns[:, 1:] > columns[:, :-1], axis=1)
     pairs = [
         (column[kept], z.copy()) if without_ties else _knots(X[:, j])
         for j, (column, without_ties) in enumerate(zip(columns, differ, strict=True))

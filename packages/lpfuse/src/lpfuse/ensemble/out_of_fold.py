@@ -364,7 +364,7 @@ def _scores_of_all(fitted: list[Member], training: Training, X: Table) -> Host:
     by_formula = [i for i, member in enumerate(fitted) if _leaves_one_out(member, training)]
     if by_formula:
         found = leave_one_out_scores([fitted[i] for i in by_formula], X)
-        scores[np.ix_(training.labels >= 0, by_formula)] = found
+        scores[np.ix_(training.labels >= 0, np.array(by_formula))] = found
     return scores
 
 
