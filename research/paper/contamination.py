@@ -117,7 +117,9 @@ def reading_rows(parts: Split, levels: Sequence[float]) -> list[Row]:
     found = []
     for level in levels:
         training = contaminated(parts, level) if level > 0 else None
-        for name, preset in READINGS.items() if training is not None else ():
+        if training is None:
+            continue
+        for name, preset in READINGS.items():
             for method, loss in {HINGE: "hinge", SQUARES: "least_squares"}.items():
                 value = parts.judge(lp(loss=loss, preset=preset)(training))["auc"]
                 row = {"setting": name_of(level), "reading": name, "method": method}

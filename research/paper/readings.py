@@ -261,11 +261,11 @@ def _rows_of(reading: Reading, learnt: _Learnt) -> Iterator[Row]:
     fused, choices = _fused(tables, known, reading, protocol.rhos, sorted(protocol.ps))
     found |= fused
     values: dict[str, dict[str, float]] = {"auc": {}, "g_mean": {}, "g_mean, threshold on test": {}}
-    for name, (fused, of_test) in found.items():
+    for name, (of_known, of_test) in found.items():
         truth = labels["test"]
         values["auc"][name] = auc(of_test[truth > 0], of_test[truth < 0])
         for metric, (rows, scores) in {
-            "g_mean": (known, fused),
+            "g_mean": (known, of_known),
             "g_mean, threshold on test": (truth, of_test),
         }.items():
             offset = best_g_mean(rows, scores)[1]
