@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, IsolationForest
 from sklearn.metrics import roc_auc_score
 
-from lpfuse.ensemble import defaults as pool
 from research.common.protocol import Protocol
 from research.common.splits import split
 from research.paper import ours
@@ -52,8 +51,9 @@ def plant_saplings(monkeypatch):
     def boosting(**settings):
         return HistGradientBoostingClassifier(**{**settings, "max_iter": 3})
 
-    monkeypatch.setattr(pool, "ExtraTreesClassifier", trees)
-    monkeypatch.setattr(pool, "HistGradientBoostingClassifier", boosting)
+    # The default pool imports them where it makes its experts.
+    monkeypatch.setattr("sklearn.ensemble.ExtraTreesClassifier", trees)
+    monkeypatch.setattr("sklearn.ensemble.HistGradientBoostingClassifier", boosting)
     monkeypatch.setattr(ours, "IsolationForest", isolation)
 
 
