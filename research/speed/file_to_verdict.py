@@ -217,10 +217,10 @@ def _solver(found: list[dict[str, Any]], paths: list[dict[str, Any]]) -> str:
         "## The solver on 1,000 rows\n\nAgainst cvxpy with CLARABEL, relative gap 1e-8, nine p, "
         f"warm: median {np.median(ratios):.0f}× (goal ≥ 50×), lowest {ratios.min():.0f}× (goal "
         "≥ 30×). Path: all nine p by `lp_path`, in median solves (goal ≤ 3) and over the sum of "
-        "the nine solves. The lowest ratios are those of R = 36, normal rows alone, p ≥ 8, where "
-        "some weights violate no margin: the interior point takes 15 to 21 steps, two thirds of "
-        "the time, and the weights nearest to uniform the rest. With R = 4 a solve is a third of "
-        "a millisecond, of which a path cannot share much.\n\n"
+        "the nine solves. The lowest ratios are those of R = 36, normal rows alone, p = 4, where "
+        "the look for weights without violations finds none and the interior point takes 25 "
+        "steps. With R = 4 a solve is a quarter of a millisecond, of which a path cannot share "
+        "much; a path is shorter in milliseconds than before, but single solves fell by more.\n\n"
         + _table(
             "| R | setting | one solve, ms | ratio, median | lowest | path, in solves | path "
             "over nine solves |",
