@@ -12,8 +12,9 @@ NAMED = re.findall(r"`(test_\w+\.py)::(test_\w+)`", PAGE)
 
 def test_every_test_that_the_page_names_is_there():
     assert len(NAMED) > 20
+    folders = [ROOT / "tests", ROOT / "research/tests", *ROOT.glob("packages/*/tests")]
     for file, test in NAMED:
-        found = [path for path in ROOT.glob(f"*/**/{file}") if "tests" in path.parts]
+        found = [path for folder in folders for path in folder.rglob(file)]
         assert any(f"def {test}(" in path.read_text() for path in found), (file, test)
 
 
