@@ -44,7 +44,7 @@ TWO = (
     "australia", "haberman", "hepatitis",
 )  # fmt: skip
 SETS = (*MANY, *TWO)
-STORED = RESULTS / "joint_classes.jsonl"
+STORED = RESULTS / "joint_classes" / "rows.jsonl"
 
 
 class Shuffled:

@@ -52,7 +52,7 @@ from research.studies.tables.splits import (
 )
 
 FOLDER = Path("build/weights")
-ROWS = RESULTS / "learnt_weights.jsonl"
+ROWS = RESULTS / "learnt_weights" / "rows.jsonl"
 PAGE = Path("docs/benchmarks/learnt-weights.md")
 PARTS = ("names", "S", "y", "fold", "test", "sought", "prior", "fused")
 # Chosen on one half of the tables, with controls: what is judged on the other half.

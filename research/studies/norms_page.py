@@ -148,8 +148,8 @@ def norms_page(tables: Rows, development: Rows, faces: Rows, classes: Sequence[R
             same pool, and the same norm over shuffled families. The largest certified relative gap
             of all fits is {gap:.0e}. What follows from it: [ADR 0053](../adr/0053-other-norms.md).
             Written by `python -m research.studies.norms_page` from `norms.jsonl`,
-            `norms_development.jsonl`, `norms_faces.jsonl` and `joint_classes.jsonl`; do not edit by
-            hand."""
+            `norms_development.jsonl`, `norms_faces.jsonl` and `joint_classes/rows.jsonl`; do not
+            edit by hand."""
         ),
         "## Tables",
         prose(
